@@ -189,7 +189,8 @@ pub async fn call(args: &CallArgs, options: &InstanceOptions, env: &Env) -> anyh
         Ok(_) if is_object => {}
         Ok(_) => bail!(usage(format!("the arguments must be a JSON object, such as {EXAMPLE}"))),
         Err(error) => {
-            bail!(usage(format!("the arguments are not JSON: {error}; write, for example, {EXAMPLE}")));
+            let why = error.to_string().replace("expected ident", "a value is not in quotes");
+            bail!(usage(format!("the arguments are not JSON: {why}; write, for example, {EXAMPLE}")));
         }
     }
     // A message is one line.

@@ -312,7 +312,8 @@ fn is_path(arg: &str) -> bool {
 fn context(error: &Error, kind: ContextKind) -> Option<String> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(texts) => texts.first().cloned(),
+        // The best suggestion is the last one.
+        ContextValue::Strings(texts) => texts.last().cloned(),
         _ => None,
     }
 }
@@ -363,6 +364,7 @@ mod tests {
             ),
             (&["s3cret"], "an argument is neither an option nor a command"),
             (&["lgoin"], "an argument is neither an option nor a command; did you mean `login`?"),
+            (&["chekc"], "an argument is neither an option nor a command; did you mean `check`?"),
         ] {
             let args = [wrong, &["--config", "c.json", "--pure-lazy"]].concat();
             let (cli, errors) = parsed(&args);

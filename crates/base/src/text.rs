@@ -185,13 +185,22 @@ fn is_pictograph(c: char) -> bool {
         | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Returns the first sentence of the first paragraph, on one line.
+/// Returns the first sentence of the first paragraph, on one line. One that begins with "deprecated" stands before it, so
+/// that nobody chooses what its author has withdrawn.
 pub fn summary(text: &str) -> String {
-    let line = one_line(text.trim().split("\n\n").next().unwrap_or_default());
-    match line.find(". ") {
-        Some(end) => line[..=end].to_owned(),
-        None => line,
-    }
+    let mut sentences = text.trim().split("\n\n").flat_map(|paragraph| {
+        let sentences: Vec<_> = one_line(paragraph).split_inclusive(". ").map(str::to_owned).collect();
+        sentences
+    });
+    let first = sentences.next().unwrap_or_default();
+    let is_warning = |sentence: &String| {
+        let words = sentence.trim_start_matches(|c: char| !c.is_alphabetic());
+        words.get(..10).is_some_and(|word| word.eq_ignore_ascii_case("deprecated"))
+    };
+    let warning = sentences.find(is_warning).filter(|_| !is_warning(&first));
+    format!("{}{first}", warning.map(|warning| format!("{} ", warning.trim_end())).unwrap_or_default())
+        .trim_end()
+        .to_owned()
 }
 
 /// Cuts `text` to at most `max` characters, at a word if one ends in the second half, and marks the cut with `…`.
@@ -259,6 +268,10 @@ mod tests {
         assert_eq!(summary("  Reads v1.5\n  files. Then stops."), "Reads v1.5 files.");
         assert_eq!(summary("Reads\u{2029}a\u{202e} file\u{e0041}"), "Reads a\\u{202e} file\\u{e0041}");
         assert_eq!(summary(""), "");
+        let old = "Reads a file. **Deprecated**: use read_text. Stops.";
+        assert_eq!(summary(old), "**Deprecated**: use read_text. Reads a file.");
+        assert_eq!(summary("DEPRECATED. Reads.\n\nDeprecated since 2."), "DEPRECATED.");
+        assert_eq!(summary("Reads.\n\nThe option `x` is deprecated."), "Reads.");
     }
 
     #[test]

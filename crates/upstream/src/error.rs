@@ -214,6 +214,8 @@ impl UpstreamError {
             *output = std::mem::take(output).with_stdout(stdout);
             if how == CLEAN_EXIT {
                 *output = std::mem::take(output).with_clean_exit();
+            } else if how.starts_with(ERROR_EXIT) {
+                *output = std::mem::take(output).with_silent_exit();
             }
         }
         error
@@ -265,6 +267,9 @@ fn with_source(error: &dyn std::error::Error) -> String {
 
 /// The end of a process that reports no error.
 const CLEAN_EXIT: &str = "its process exited with code 0";
+
+/// The beginning of the end of a process that ends by itself.
+const ERROR_EXIT: &str = "its process exited with code";
 
 fn before_answer(step: &Option<&'static str>) -> String {
     step.map(|step| format!(" before it answered {step}")).unwrap_or_default()

@@ -153,8 +153,13 @@ fn without_model(text: &str) -> String {
     let told = [
         ("\nTell the user; get_status has all of it.", ""),
         ("Tell the user, who can ", "You can "),
+        ("Tell the user; a repeated call helps", "A repeated call helps"),
+        ("; if that fails, too, tell the user.", "."),
+        ("; tell the user.", "."),
         ("\nTell the user.", ""),
         (" Tell the user.", ""),
+        ("the user has not approved", "you have not approved"),
+        ("The user can ", "You can "),
     ];
     told.iter().fold(text.to_owned(), |text, (told, said)| text.replace(told, said))
 }

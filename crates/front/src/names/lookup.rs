@@ -11,6 +11,8 @@ use upstream::{Catalog, GroupManager, Upstream};
 
 /// How many names an error for an unknown name suggests.
 const MAX_SUGGESTIONS: usize = 3;
+/// From which Jaro-Winkler similarity on a name is near: those of two unrelated words are mostly lower.
+const MIN_LIKENESS: f64 = 0.7;
 /// A longer name is not near any other. To compare two names takes a step for each pair of their characters.
 const MAX_NEAR_NAME: usize = 128;
 /// How many names an error for an ambiguous name lists.
@@ -208,12 +210,18 @@ fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>, what: &str) -> 
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let shown = ranked.len().min(MAX_SUGGESTIONS);
-    let nearest = quoted_list(ranked[..shown].iter().map(|(_, name)| *name));
-    match (shown, ranked.len()) {
-        (0, _) => format!("It has no {what}."),
-        (shown, all) if shown == all => format!("The {what}: {nearest}."),
-        _ => format!("The nearest {what}: {nearest}."),
+    let near = ranked.iter().filter(|(likeness, _)| *likeness >= MIN_LIKENESS).count();
+    let shown = match (near, ranked.len()) {
+        (_, all) if all <= MAX_SUGGESTIONS => all,
+        (0, _) => MAX_SUGGESTIONS,
+        (near, _) => near.min(MAX_SUGGESTIONS),
+    };
+    let names = quoted_list(ranked[..shown].iter().map(|(_, name)| *name));
+    match (near, ranked.len()) {
+        (_, 0) => format!("It has no {what}."),
+        (_, all) if shown == all => format!("The {what}: {names}."),
+        (0, all) => format!("Some of the {all} {what}: {names}."),
+        _ => format!("The nearest {what}: {names}."),
     }
 }
 
@@ -227,7 +235,9 @@ mod tests {
         let text = suggest("readfile", known.into_iter(), "tools");
         assert!(text.starts_with("The nearest tools: \"read_file\""), "{text}");
         let text = suggest("readonly_echo", ["echo", "sleep", "env", "read_only_echo"].into_iter(), "tools");
-        assert!(text.starts_with("The nearest tools: \"read_only_echo\", \"echo\""), "{text}");
+        assert_eq!(text, "The nearest tools: \"read_only_echo\", \"echo\".");
+        let text = suggest("browser_open", known.into_iter(), "tools");
+        assert!(text.starts_with("Some of the 4 tools: "), "{text}");
         assert_eq!(suggest("x", ["a"].into_iter(), "groups"), "The groups: \"a\".");
         assert_eq!(suggest("x", [].into_iter(), "tools"), "It has no tools.");
     }

@@ -1,7 +1,7 @@
 //! `get_status`: the states of the groups, as text and as JSON. `group_status` has one group.
 
 use super::group_status::{add_remedies, group_json, group_line, millis, shorten_for_model, user_status};
-use super::tool_list;
+use super::tool_list::ListCost;
 use crate::arguments;
 use crate::ask::login_offer;
 use crate::errors::tool_errors;
@@ -83,7 +83,9 @@ pub async fn page_report(manager: &Arc<GroupManager>) -> Value {
         add_remedies(of_group, group, &group.snapshot());
         of_group["stderr"] = json!(lines);
     }
-    status["tokens"] = manager.run_on_lists(tool_list::tokens_read).await.unwrap_or_default();
+    let cost = manager.run_on_lists(ListCost::of).await;
+    status["tokens"] =
+        cost.map(|cost| json!({ "direct": cost.direct, "listed": cost.listed })).unwrap_or_default();
     status
 }
 
@@ -104,7 +106,9 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
     let (status, error) = overall(manager, &problems);
     // Groups that were not started saved the time that their last connection took.
     let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
-    let saved: Duration = unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).sum();
+    let saved: Vec<_> =
+        unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).collect();
+    let saved_time: Duration = saved.iter().sum();
     let notes = manager.notes();
     // What an attempt has found says more than a note.
     let note_of =
@@ -125,7 +129,7 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, s)| group_json(group, s, note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
-        "startUpSavedMs": millis(saved),
+        "startUpSavedMs": millis(saved_time),
         "warnings": warnings,
         "profile": config.profile_summary(),
         "logFile": manager.log_file(),
@@ -133,15 +137,19 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
     let mut lines = Vec::from_iter(headline);
     let has_problems = !lines.is_empty();
     lines.extend(problems.lines());
-    let saved = match saved {
-        Duration::ZERO => String::new(),
-        saved => format!("; start-up time saved so far: {}", rounded(saved)),
+    let saved = match saved.len() {
+        0 => String::new(),
+        count => format!("; {count} not started yet, which took {} together last time", rounded(saved_time)),
     };
     let may_have_servers = !all.is_empty() || !config.has_no_server() || !problems.config.is_empty();
-    lines.push(match may_have_servers {
-        false => Config::NO_SERVER.to_owned(),
-        true => format!("{status}: the tools of {ready} of {} groups are known{saved}", snapshots.len()),
-    });
+    match (may_have_servers, groups.len() == all.len()) {
+        (false, _) => lines.push(Config::NO_SERVER.to_owned()),
+        (true, true) => {
+            lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", all.len()));
+        }
+        // The line of the group says all of it.
+        (true, false) => {}
+    }
     for (group, snapshot) in &snapshots {
         lines.push(group_line(group, snapshot, note_of(group, snapshot)));
     }
@@ -237,8 +245,10 @@ impl Problems {
             n => Some(format!("{n} {what} errors")),
         };
         let parts = [
-            (!failed.is_empty())
-                .then(|| format!("{} of {groups} groups failed: {named}{more}", failed.len())),
+            (!failed.is_empty()).then(|| match groups {
+                1 => format!("group {named} failed"),
+                _ => format!("{} of {groups} groups failed: {named}{more}", failed.len()),
+            }),
             count(&self.usage, "command line"),
             count(&self.config, "config"),
         ];

@@ -58,6 +58,18 @@ impl ServerOutput {
         self
     }
 
+    /// Adds what to do about a process that ended with an error and printed nothing about it.
+    pub(crate) fn with_silent_exit(mut self) -> Self {
+        if self.stderr.trim().is_empty() && self.stdout.trim().is_empty() {
+            self.remedy.get_or_insert_with(|| {
+                let text =
+                    "it printed nothing; run its \"command\" with its \"args\" in a terminal to see why";
+                Box::new(Remedy { text: text.to_owned(), is_final: false })
+            });
+        }
+        self
+    }
+
     /// Puts what is known of better times in the place of the remedy: the config was right then.
     pub(crate) fn after_success(self, known: &str) -> Self {
         Self { remedy: Some(Box::new(Remedy { text: known.to_owned(), is_final: false })), ..self }
