@@ -10,6 +10,9 @@ fn the_man_page_is_made_from_the_command_line() {
     let command = Cli::command().version(env!("CARGO_PKG_VERSION"));
     let mut rendered = Vec::new();
     clap_mangen::Man::new(command).date("").render(&mut rendered).unwrap();
+    // It names a page for each command, but all commands have this one: `dynamic-mcp help COMMAND` says more.
+    let page = String::from_utf8(rendered).unwrap();
+    let rendered = page.replace(r"dynamic\-mcp\-", r"dynamic\-mcp help ").replace("(1)\n", "\n").into_bytes();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &rendered).unwrap();
     }
