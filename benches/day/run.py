@@ -24,11 +24,23 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "launchers"))
-from pin import PACKAGES
 from run import TARGET, Client, descendants, environment
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs/day.svg"
-NAMES = ["memory", "filesystem", "thinking", "everything", "time-js", "time", "fetch", "git", "calculator", "search"]
+# By the name of the server: its launcher, the launcher's arguments, the tool that is called, and its arguments.
+PACKAGES = {
+    "memory": ("npx", ["-y", "@modelcontextprotocol/server-memory"], "read_graph", {}),
+    "filesystem": ("npx", ["-y", "@modelcontextprotocol/server-filesystem", "/tmp"], "list_allowed_directories", {}),
+    "thinking": ("npx", ["-y", "@modelcontextprotocol/server-sequential-thinking"], "sequentialthinking",
+                 {"thought": "x", "thoughtNumber": 1, "totalThoughts": 1, "nextThoughtNeeded": False}),
+    "everything": ("npx", ["-y", "@modelcontextprotocol/server-everything", "stdio"], "echo", {"message": "x"}),
+    "time-js": ("npx", ["-y", "time-mcp"], "days_in_month", {"date": "2024-02-11"}),
+    "time": ("uvx", ["mcp-server-time", "--local-timezone", "UTC"], "get_current_time", {"timezone": "UTC"}),
+    "fetch": ("uvx", ["mcp-server-fetch"], "fetch", {"url": "http://127.0.0.1:9/"}),
+    "git": ("uvx", ["mcp-server-git"], "git_status", {"repo_path": "REPOSITORY"}),
+    "calculator": ("uvx", ["mcp-server-calculator"], "calculate", {"expression": "1+1"}),
+    "search": ("uvx", ["duckduckgo-mcp-server"], "fetch_content", {"url": "http://127.0.0.1:9/"}),
+}
 INTERVAL_S = 5
 CALL_EVERY_S = 6
 # What happens, by minute: a window opens, calls some servers for some minutes, or closes; or the config is edited.
@@ -76,7 +88,7 @@ class Half:
     def servers(self):
         """The config: an edited server has one more variable in its environment each time."""
         entries = {name: {"command": launcher, "args": [word.replace("REPOSITORY", ".") for word in words]}
-                   for name, (launcher, words, *_) in zip(NAMES, PACKAGES)}
+                   for name, (launcher, words, *_) in PACKAGES.items()}
         for name in [event[2] for event in DAY if event[1] == "edit"][:self.edits]:
             entries[name]["env"] = {"EDITED": "1"}
         return entries
@@ -101,7 +113,7 @@ class Half:
                 time.sleep(CALL_EVERY_S)
 
     def timed_call(self, window, name):
-        _, _, tool, arguments = PACKAGES[NAMES.index(name)]
+        _, _, tool, arguments = PACKAGES[name]
         arguments = json.loads(json.dumps(arguments).replace("REPOSITORY", str(self.home / WINDOWS[window])))
         begin = time.monotonic()
         answer = self.call(self.windows[window], name, tool, arguments)
@@ -122,7 +134,7 @@ class Without(Half):
 
     def open(self, project):
         window, threads = {"project": project}, []
-        for name in NAMES:
+        for name in PACKAGES:
             threads.append(threading.Thread(target=lambda name=name: window.__setitem__(name, self.start(name, project))))
             threads[-1].start()
         for thread in threads:
@@ -130,7 +142,7 @@ class Without(Half):
         return window
 
     def close(self, window):
-        for name in NAMES:
+        for name in PACKAGES:
             window[name].close()
 
     def edit(self, name):
@@ -142,7 +154,7 @@ class Without(Half):
         return window[name].request("tools/call", {"name": tool, "arguments": arguments})
 
     def roots(self, window):
-        return [window[name].process.pid for name in NAMES if name in window]
+        return [window[name].process.pid for name in PACKAGES if name in window]
 
 
 class With(Half):
