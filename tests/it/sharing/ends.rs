@@ -100,7 +100,9 @@ fn open_calls_fail_when_the_host_is_killed_and_the_next_use_works() {
         // At another point of the large answers in each round.
         std::thread::sleep(Duration::from_millis(round % 10 * 3));
         signal(host, Signal::SIGKILL);
-        for (id, is_large) in lost.into_iter().map(|id| (id, false)).chain(large.into_iter().map(|id| (id, true))) {
+        for (id, is_large) in
+            lost.into_iter().map(|id| (id, false)).chain(large.into_iter().map(|id| (id, true)))
+        {
             let line = a.response(id).line;
             let is_lost = line.contains("isError\":true") && line.contains("has ended");
             assert!(is_lost || is_large && line.len() > 1 << 20, "{line:.300}");
