@@ -72,6 +72,9 @@ fn handle(request: &Value, tools: &Value, notes: &mut Vec<Value>) -> Result<Valu
         }
         ["ping", _] => json!({}),
         ["tools/list", _] => json!({ "tools": tools }),
+        ["tools/call", "add_note"] if args["body"].is_null() => {
+            json!({ "content": [{ "type": "text", "text": "a note needs a body" }], "isError": true })
+        }
         ["tools/call", "add_note"] => text_result(&add_note(notes, args)),
         ["tools/call", "get_note"] => match notes.iter().find(|note| note["id"] == args["id"]) {
             Some(note) => text_result(note),

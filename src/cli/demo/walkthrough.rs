@@ -153,7 +153,7 @@ impl Walkthrough<'_, '_> {
     }
 
     async fn make_mistakes(&mut self) -> anyhow::Result<()> {
-        self.out.step("It passes wrong arguments: it is told the signature, and the server is not asked")?;
+        self.out.step("It passes wrong arguments: beside the server's answer, it is told the signature")?;
         let args = json!({ "title": "Offsite", "text": "Bring boots." });
         let call = json!({ "group": GROUP, "name": "add_note", "args": args });
         self.call("call_dynamic_tool", &call, true).await?;
@@ -224,7 +224,8 @@ impl Walkthrough<'_, '_> {
         let result = self.proxy.client.call_tool(tool, args.to_string().as_bytes()).await?;
         let elapsed = millis(called);
         let value: Value = serde_json::from_slice(&result)?;
-        let text = value["content"][0]["text"].as_str().context("a result without text")?.to_owned();
+        let blocks = value["content"].as_array().context("a result without content")?;
+        let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n");
         self.out.exchange(&format!("{tool} {args}"), &text)?;
         ensure!((value["isError"] == true) == is_error, "this is not the answer that was expected");
         Ok(ToolAnswer { result, text, elapsed })
@@ -249,7 +250,7 @@ impl Walkthrough<'_, '_> {
 struct ToolAnswer {
     /// The whole result, as the bytes that came.
     result: Raw,
-    /// The text of its first content block.
+    /// The text of its content blocks.
     text: String,
     /// How long the call took, as text.
     elapsed: String,

@@ -37,7 +37,7 @@ fn only_what_no_server_can_take_is_fatal() {
     };
     for (args, expected) in [
         (r#"{"n":1}"#, None),
-        ("{}", Some(true)),
+        ("{}", Some(false)),
         (r#"{"n":[1]}"#, Some(true)),
         (r#"{"n":{}}"#, Some(true)),
         (r#"{"n":1,"s":[]}"#, Some(true)),

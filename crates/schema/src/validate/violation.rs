@@ -46,7 +46,6 @@ impl Violation {
         const SCALARS: TypeSet = TypeSet::STRING.union(TypeSet::BOOLEAN).union(TypeSet::NUMBER);
         self.depth == 1
             && match self.rule {
-                BrokenRule::Required => true,
                 BrokenRule::Type(TypeSet::NONE) => false,
                 BrokenRule::Type(types) if self.given_types.intersects(CONTAINERS) => {
                     !types.intersects(CONTAINERS)
@@ -107,8 +106,8 @@ impl fmt::Display for Violation {
 pub struct Violations(pub(super) Vec<Violation>);
 
 impl Violations {
-    /// Returns whether no server can take the arguments: a required one is missing, or one is an object or an array
-    /// where a scalar is required, or the reverse.
+    /// Returns whether no server can take the arguments: one is an object or an array where a scalar is required, or the
+    /// reverse.
     pub fn are_fatal(&self) -> bool {
         self.0.iter().any(Violation::is_fatal)
     }
