@@ -9,6 +9,7 @@
 //! - `list_reader` reads the pages of a list, within the limits of `list_limits`.
 //! - `server_info`, `tool`, `entries` and `other_lists` are the parts of a catalog.
 //! - `overrides` applies the config to the definition of a tool.
+//! - `reordering` decides whether a list differs from the known one by order only.
 //! - `claims` finds the URIs that belong to the group although no list has to have them.
 //! - `tool_findings` tells the user about rules that match no tool, and about tools that no list can have.
 
@@ -36,6 +37,7 @@ pub mod list_limits;
 pub mod list_reader;
 pub mod other_lists;
 pub mod overrides;
+pub(crate) mod reordering;
 pub mod server_info;
 pub mod tool;
 pub(crate) mod tool_findings;
@@ -60,6 +62,8 @@ pub struct Catalog {
     pub(super) claims: OnceLock<ListEntries>,
     /// The server's own bytes, or the file that has them.
     body: Arc<CatalogBody>,
+    /// The catalog as lists show it, if the server lists its tools in another order each time.
+    listed: Option<Arc<Self>>,
     /// When and how the catalog was read.
     pub source: CatalogSource,
     /// Whether the tools could not be read on the last connection. Those that were known before are used, or those of
@@ -162,6 +166,7 @@ impl Catalog {
             bytes,
             claims: OnceLock::new(),
             body,
+            listed: None,
             source,
             tools_unread: false,
             offered: None,
@@ -185,6 +190,7 @@ impl Catalog {
         let read_at = read_at.unwrap_or(SystemTime::UNIX_EPOCH);
         let (tools, source) = (self.tools.clone(), CatalogSource::Cached(read_at));
         let mut kept = Self::of_body(read.info.clone(), tools, self.bytes, self.body.clone(), source);
+        kept.listed.clone_from(&self.listed);
         kept.left_off.clone_from(&self.left_off);
         kept.left_off.add_unknown(CatalogList::Tools, LeftOffReason::Unread);
         kept.findings.clone_from(&read.findings);
@@ -215,7 +221,40 @@ impl Catalog {
         catalog.offered.clone_from(&self.offered);
         (catalog.connect_time, catalog.hashes) = (self.connect_time, self.hashes);
         catalog.tools_unread = self.tools_unread;
+        catalog.listed = self.listed.as_ref().map(|listed| listed.overridden(overrides));
         Arc::new(catalog)
+    }
+
+    /// Has lists show the tools as `known` lists them, if nothing but the order of tools, members, elements or words is
+    /// different, so that no prompt cache of a client is void. Reads the definitions of `known`, which may block.
+    pub(super) fn keep_listing_of(&mut self, known: &Self) {
+        let known = known.listed.as_deref().unwrap_or(known);
+        let (Some(ours), Some(theirs)) = (self.loaded(), known.loaded()) else { return };
+        let is_same_version = self.info.version == known.info.version;
+        if is_same_version && ours.tools != theirs.tools && reordering::is_reordered(self, known) {
+            let body = Definitions { tools: theirs.tools.clone(), lists: ours.lists.clone() };
+            let body = CatalogBody::Loaded(body).into();
+            let mut listed =
+                Self::of_body(self.info.clone(), known.tools.clone(), self.bytes, body, self.source);
+            listed.left_off.clone_from(&self.left_off);
+            listed.findings.clone_from(&self.findings);
+            listed.offered.clone_from(&self.offered);
+            (listed.connect_time, listed.hashes) = (self.connect_time, self.hashes);
+            self.listed = Some(Arc::new(listed));
+        }
+    }
+
+    /// Returns the catalog as lists show it: with the order and the bytes in which the tools were first read.
+    pub fn as_listed(self: &Arc<Self>) -> &Arc<Self> {
+        self.listed.as_ref().unwrap_or(self)
+    }
+
+    /// Sets how long connecting took.
+    pub(super) fn set_connect_time(&mut self, took: Option<Duration>) {
+        self.connect_time = took;
+        if let Some(listed) = self.listed.as_mut().and_then(Arc::get_mut) {
+            listed.connect_time = took;
+        }
     }
 
     /// Returns the catalog as the server has it.

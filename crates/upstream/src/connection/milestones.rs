@@ -79,8 +79,13 @@ impl Milestones {
         if let Some(known) = self.known().filter(|known| catalog.tools_unread && !known.tools.is_empty()) {
             return Ok(known.kept_for(&catalog));
         }
-        let pins = self.pins.clone();
-        let observed = blocking::run_on(catalog.bytes, move || {
+        let (pins, known) = (self.pins.clone(), self.known());
+        let bytes = known.as_ref().map_or(0, |known| known.work_bytes()).max(catalog.bytes);
+        let observed = blocking::run_on(bytes, move || {
+            let mut catalog = catalog;
+            if let Some(known) = known {
+                catalog.keep_listing_of(&known);
+            }
             if let Some(definitions) = catalog.definitions() {
                 let tools: Vec<_> =
                     definitions.map(|(tool, raw)| (tool.name.as_str(), &tool.digest, raw)).collect();

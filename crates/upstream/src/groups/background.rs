@@ -70,7 +70,7 @@ impl GroupManager {
                 if !catalog.tools_unread {
                     has_news = true;
                     let key = self.cache_key(own, catalog.offered.as_ref());
-                    self.environment.cache.put(key, catalog.original().clone());
+                    self.environment.cache.put(key, catalog.original().as_listed().clone());
                 }
                 let surface = Surface::of(catalog, &server.rules(), &snapshot.refused());
                 let mut registry = self.registry.lock();
