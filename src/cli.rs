@@ -115,6 +115,9 @@ pub struct CliOptions {
     #[arg(long, value_name = "DATE", env = "DYNAMIC_MCP_MAX_REVISION", hide_possible_values = true)]
     #[arg(value_parser = PossibleValuesParser::new(REVISIONS).map(known_revision))]
     pub max_revision: Option<&'static str>,
+    /// Answer a client that sends initialize again, or never sends notifications/initialized
+    #[arg(long, env = "DYNAMIC_MCP_LENIENT_HANDSHAKE", value_parser = BoolishValueParser::new())]
+    pub lenient_handshake: bool,
     /// Use only the servers that this profile of the config chooses
     ///
     /// A profile is a list of globs of server names in the config file: "profiles": {"work": ["*", "!docs"]}, where `!`
@@ -174,6 +177,7 @@ impl Cli {
             session: SessionOptions {
                 first_list_wait: self.options.first_list_wait.unwrap_or(session.first_list_wait),
                 latest_revision: self.options.max_revision.unwrap_or(session.latest_revision),
+                lenient_handshake: self.options.lenient_handshake,
             },
             cache_dir: if self.options.no_cache { None } else { dirs::cache_dir(env) },
             pins_dir: dirs::pins_dir(env),

@@ -85,12 +85,14 @@ impl From<RpcError> for Raw {
 
 /// Returns the error for a request before `initialize`, or too long before `notifications/initialized`.
 pub(crate) fn not_initialized() -> RpcError {
-    RpcError::new(WRONG_PHASE, "not initialized: send initialize, then notifications/initialized")
+    let message = "not initialized: send initialize, then notifications/initialized; --lenient-handshake does without the \
+                   second";
+    RpcError::new(WRONG_PHASE, message)
 }
 
 /// Returns the error for a second `initialize`.
 pub(crate) fn already_initialized() -> RpcError {
-    RpcError::new(WRONG_PHASE, "already initialized")
+    RpcError::new(WRONG_PHASE, "already initialized; with --lenient-handshake, initialize may come again")
 }
 
 /// Returns the error for a request during shutdown.

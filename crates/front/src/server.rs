@@ -175,6 +175,17 @@ impl ClientSession {
         if self.phase != SessionPhase::Shutdown && request.era() == Era::Stateless {
             return self.stateless_request(request);
         }
+        if self.instance.options.lenient_handshake {
+            match (self.phase, request.method.known()) {
+                (SessionPhase::Initialized | SessionPhase::Operation, Some(Method::Initialize)) => {
+                    return self.initialize(&request);
+                }
+                (SessionPhase::Initialized, method) if method != Some(Method::Ping) => {
+                    self.notification(notification::INITIALIZED, None);
+                }
+                _ => {}
+            }
+        }
         let availability = MethodAvailability::in_handshake_era(&request.method, self.advertised);
         match self.phase.decide(availability) {
             PhaseDecision::Reject(error) => self.reject(&request.id, &error),

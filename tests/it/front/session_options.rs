@@ -1,4 +1,5 @@
-//! What a client's entry for the program chooses for its session: `--first-list-wait` and `--max-revision`.
+//! What a client's entry for the program chooses for its session: `--first-list-wait`, `--max-revision` and
+//! `--lenient-handshake`.
 
 use serde_json::{Value, json};
 
@@ -130,4 +131,21 @@ fn a_client_is_offered_no_later_revision_than_its_entry_allows() {
         ProxyCommand::new().args(&["--max-revision", "2025-01-01"]).config(&config).start_initialized();
     let problems = proxy.status()["problems"].to_string();
     assert!(problems.contains("--max-revision: expected 2026-07-28 or 2025-11-25 or"), "{problems}");
+}
+
+#[test]
+fn a_lenient_handshake_may_be_repeated_and_need_not_be_completed() {
+    let config = config_of([("g", scripted_upstream(&[]))]);
+    let mut proxy = ProxyCommand::new().args(&["--lenient-handshake"]).config(&config).start();
+    assert_eq!(proxy.error_code("tools/list", json!({})), -32005, "nothing is served before initialize");
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "e", "version": "1"}});
+    for _ in 0..2 {
+        let answer = proxy.request("initialize", params.clone());
+        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
+        proxy.request("ping", json!({}));
+        assert!(names(&proxy.request("tools/list", json!({}))).contains(&"get_status"));
+        assert_eq!(proxy.call_text("g", "echo", json!({"text": "x"})), "x");
+    }
+    proxy.notify("notifications/initialized", json!({}));
+    assert_eq!(proxy.call_text("g", "echo", json!({"text": "y"})), "y");
 }

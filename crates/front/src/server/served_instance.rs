@@ -64,10 +64,12 @@ pub struct SessionOptions {
     pub first_list_wait: Duration,
     /// The latest revision that the client is offered.
     pub latest_revision: &'static str,
+    /// Whether `initialize` may come again, and requests may come without `notifications/initialized`.
+    pub lenient_handshake: bool,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { first_list_wait: Duration::ZERO, latest_revision: STATELESS }
+        Self { first_list_wait: Duration::ZERO, latest_revision: STATELESS, lenient_handshake: false }
     }
 }
