@@ -129,3 +129,21 @@ fn a_stateless_subscription_is_made_there_too() {
     assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!([uris[0]]));
     assert_eq!(received(&records, "resources/subscribe"), [0, 1]);
 }
+
+#[test]
+fn a_server_that_does_not_declare_resources_reads_those_that_it_names() {
+    let config = pure_config([
+        (
+            "g",
+            scripted_upstream(&["--undeclared", "--definitions", r#"{"name":"verbatim","inputSchema":{}}"#]),
+        ),
+        ("h", scripted_upstream(&["--resources"])),
+    ]);
+    let mut proxy = Proxy::new(&config);
+    proxy.connect(["g", "h"]);
+    let link = json!({"content": [{"type": "resource_link", "uri": "mem:///nine", "name": "nine"}]});
+    let named = proxy.call_tool("g", "verbatim", link);
+    assert_eq!(named["content"][0]["uri"], "mem:///nine", "{named}");
+    let read = proxy.request("resources/read", json!({"uri": "mem:///nine"}));
+    assert_eq!(read["result"]["contents"][0]["uri"], "mem:///nine", "{read}");
+}

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use upstream::{Need, Upstream};
+use upstream::{Need, Snapshot, Upstream};
 use wire::protocol::{capability, code, max_bytes};
 use wire::{Raw, Reply, raw};
 
@@ -112,9 +112,13 @@ async fn await_catalog(invocation: &Invocation, group: &Upstream) -> bool {
 /// resources off.
 fn may_offer_resources(group: &Upstream) -> bool {
     let snapshot = group.snapshot();
-    let is_configured = snapshot.server.as_ref().is_some_and(|server| server.common.features.resources);
     let catalog = snapshot.catalog.as_ref();
-    is_configured && catalog.is_none_or(|catalog| catalog.info.may_have(capability::RESOURCES))
+    has_resources_on(&snapshot) && catalog.is_none_or(|catalog| catalog.info.may_have(capability::RESOURCES))
+}
+
+/// Returns whether the config lets a group offer resources.
+fn has_resources_on(snapshot: &Snapshot) -> bool {
+    snapshot.server.as_ref().is_some_and(|server| server.common.features.resources)
 }
 
 /// Asks the groups that may have a resource, in turn, until one has it. Returns its answer, which may be an error if no
@@ -374,12 +378,16 @@ impl<'r> KnownUris<'r> {
         Ok(groups.into_iter().map(candidate).collect())
     }
 
-    /// Returns the groups that offer resources, with what speaks for them as the owner of a URI.
+    /// Returns the groups that offer resources or named this one, with what speaks for them as the owner of a URI.
     fn contenders(&self, uri: &str) -> Vec<Contender> {
         let origins = self.requester.session().map(|session| session.uri_origins.lock());
         let named: Vec<_> = origins.iter().flat_map(|origins| origins.groups(uri)).collect();
         let catch_alls: Vec<_> = uri_owner::catch_alls(uri, &self.templates).collect();
-        let groups = self.requester.groups().all().into_iter().filter(may_offer_resources);
+        // A server that names a resource in a result reads it, also without the capability.
+        let may_read = |group: &Upstream| {
+            may_offer_resources(group) || named.contains(&&group.name) && has_resources_on(&group.snapshot())
+        };
+        let groups = self.requester.groups().all().into_iter().filter(may_read);
         let contender = |group: Upstream| Contender {
             affinity: self.affinity(&group.name, uri),
             has_named: named.contains(&&group.name),
