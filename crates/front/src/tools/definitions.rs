@@ -5,7 +5,7 @@ use crate::names::own_tools::{
     SEARCH_DYNAMIC_TOOLS, SHOW_STATUS, STATUS_DATA,
 };
 use crate::tools::status_page;
-use base::text::{CHARACTERS_PER_TOKEN, name, one_line, shorten};
+use base::text::{CHARACTERS_PER_TOKEN, name, one_line, quoted_lines, shorten};
 use serde_json::{Value, json};
 
 /// The limit for a description and for the instructions. Claude Code silently truncates at 2,048 characters.
@@ -16,6 +16,10 @@ const LINES_BASE: usize = 100;
 const LINES_PER_GROUP: usize = 32;
 /// The lines are left out rather than shortened below this.
 const MIN_LINE: usize = 12;
+/// The instructions of a server are left out rather than shortened below this.
+const MIN_INSTRUCTIONS: usize = 40;
+/// What instructions say if the command line or the config has errors.
+const PROBLEMS: &str = "\nThe configuration has errors; get_status says which. Tell the user.";
 /// The result size that Claude Code is asked to accept. Without it, Claude Code truncates what upstreams really answer.
 const RESULT_CHARACTERS: u64 = 500_000;
 /// The members of `_meta` that Claude Code reads. Clients that defer tools must not defer the ones through which all
@@ -97,7 +101,6 @@ pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
     const HOW: &str = "\nBefore you say that you cannot do something, look here: search_dynamic_tools finds tools by what \
         they do, get_dynamic_tools lists the tools of a group, call_dynamic_tool calls one. Servers start when they are \
         used.";
-    const PROBLEMS: &str = "\nThe configuration has errors; get_status says which. Tell the user.";
     if groups.is_empty() {
         let text = match has_problems {
             true => "dynamic-mcp has no usable MCP server in its config; get_status says what is wrong.",
@@ -111,6 +114,41 @@ pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
     let groups =
         format!("This server gives access to the tools of these MCP servers (groups): {}.", names.join(", "));
     format!("{}{HOW}{problems}", shorten(&groups, room))
+}
+
+/// Returns the `instructions` of the flat surface: how its tools are named, and what the servers say of themselves, as far as
+/// there is room.
+///
+/// `said`: the instructions of servers, by the names of their groups. `lists_ours`: whether the list has our tools, too,
+/// because some of the servers' tools are not known.
+pub fn flat_instructions(
+    groups: &[GroupLine<'_>],
+    said: &[(&str, &str)],
+    lists_ours: bool,
+    has_problems: bool,
+) -> String {
+    if groups.is_empty() {
+        return instructions(&[], has_problems);
+    }
+    let names: Vec<_> = groups.iter().map(GroupLine::noted_name).collect();
+    let names =
+        format!("The tools of these MCP servers (groups) are listed as GROUP__TOOL: {}.", names.join(", "));
+    let more = match lists_ours {
+        true => " search_dynamic_tools finds those that are not listed, and call_dynamic_tool calls them.",
+        false => "",
+    };
+    let problems = if has_problems { PROBLEMS } else { "" };
+    let room = MAX_TEXT - more.len() - problems.len();
+    let mut text = format!("{}{more}{problems}", shorten(&names, room));
+    for (at, (group, instructions)) in said.iter().enumerate() {
+        let head = format!("\n{} says:\n", name(group));
+        let room = MAX_TEXT.saturating_sub(text.chars().count()) / (said.len() - at);
+        let room = room.saturating_sub(head.chars().count());
+        if room >= MIN_INSTRUCTIONS {
+            text = format!("{text}{head}{}", shorten(&quoted_lines(instructions.trim()), room));
+        }
+    }
+    text
 }
 
 fn get_dynamic_tools(groups: &[GroupLine<'_>], names_budget: usize) -> Value {

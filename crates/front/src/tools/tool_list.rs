@@ -109,10 +109,7 @@ impl ToolList {
         if let Some(list) = list.get() {
             return Ok(list.clone());
         }
-        let incomplete = *self.incomplete.get_or_init(|| {
-            let (config, surfaces) = (groups.config(), groups.surfaces());
-            config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
-        });
+        let incomplete = *self.incomplete.get_or_init(|| lacks_surfaces(groups));
         // Whoever asks meanwhile waits for the list instead of building another one, even if this caller waits no more.
         groups.run_on_lists(move |groups| list.get_or_init(|| build(groups, incomplete, apps)).clone()).await
     }
@@ -306,8 +303,8 @@ pub(crate) fn listed_tools<W: Fn(&Tool, &Rules) -> bool>(
         let wanted = wanted(&group);
         let is_wanted =
             |tool: &Tool| rules.allows(&tool.name) && !refused.contains(&tool.name) && wanted(tool, rules);
-        let Some(catalog) = snapshot.catalog.as_ref().filter(|catalog| catalog.tools.iter().any(is_wanted))
-        else {
+        let catalog = snapshot.catalog.as_ref().map(|catalog| catalog.as_listed());
+        let Some(catalog) = catalog.filter(|catalog| catalog.tools.iter().any(is_wanted)) else {
             continue;
         };
         listed.lacks_tools |= catalog.left_off.lacks_named(CatalogList::Tools);
@@ -363,8 +360,26 @@ pub(crate) fn result_of(tools: &[Raw]) -> Raw {
 
 /// Returns the `instructions` of `initialize` and `server/discover`.
 pub(crate) fn instructions(groups: &GroupManager) -> String {
-    let has_problems = !groups.config().errors.is_empty() || !groups.usage_errors().is_empty();
-    with_group_lines(groups, |lines| definitions::instructions(lines, has_problems))
+    let config = groups.config();
+    let has_problems = !config.errors.is_empty() || !groups.usage_errors().is_empty();
+    with_group_lines(groups, |lines| match config.settings.surface {
+        SurfaceKind::Meta => definitions::instructions(lines, has_problems),
+        SurfaceKind::Flat => {
+            let surfaces = groups.surfaces();
+            let said = config
+                .servers
+                .iter()
+                .filter_map(|(name, _)| Some((name.as_str(), surfaces.get(name)?.instructions.as_deref()?)));
+            let said: Vec<_> = said.collect();
+            definitions::flat_instructions(lines, &said, lacks_surfaces(groups), has_problems)
+        }
+    })
+}
+
+/// Returns whether the tools of some group are not known.
+fn lacks_surfaces(groups: &GroupManager) -> bool {
+    let (config, surfaces) = (groups.config(), groups.surfaces());
+    config.servers.iter().any(|(name, _)| !surfaces.contains_key(name))
 }
 
 /// Calls `use_lines` with a line for each group: its description in the config, its surface, and a note if it cannot be

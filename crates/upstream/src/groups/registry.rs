@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn surface(tools: &[&str]) -> Surface {
-        Surface { about: None, tools: tools.iter().map(ToString::to_string).collect() }
+        Surface { about: None, instructions: None, tools: tools.iter().map(ToString::to_string).collect() }
     }
 
     #[tokio::test(start_paused = true)]

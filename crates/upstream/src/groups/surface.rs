@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub struct Surface {
     /// The upstream's title, or its instructions. They describe a group without a description in the config.
     pub about: Option<String>,
+    /// The upstream's instructions, for the flat surface.
+    pub instructions: Option<String>,
     /// The names of the tools that models can call.
     pub tools: Vec<String>,
 }
@@ -24,12 +26,13 @@ pub struct Surface {
 impl Surface {
     /// Makes the surface of a group with this catalog and these rules. Leaves out refused tools, because even the name
     /// of a changed tool may mislead a model.
-    pub fn of(catalog: &Catalog, rules: &Rules, refused: &RefusedTools) -> Self {
+    pub fn of(catalog: &Arc<Catalog>, rules: &Rules, refused: &RefusedTools) -> Self {
         let info = &catalog.info;
-        let names = catalog.tools.iter().filter(|tool| !tool.app_only).map(|tool| &tool.name);
+        let names = catalog.as_listed().tools.iter().filter(|tool| !tool.app_only).map(|tool| &tool.name);
         let tools = names.filter(|name| rules.allows(name) && !refused.contains(name));
         Self {
             about: info.title.clone().or_else(|| info.instructions.clone()),
+            instructions: info.instructions.clone(),
             tools: tools.cloned().collect(),
         }
     }
