@@ -36,7 +36,7 @@ pub fn edit_config(path: &Path, before: Option<&str>, edits: Vec<ObjectEdit>) ->
 ///
 /// As [`replace`].
 pub fn replace_config(path: &Path, before: Option<&str>, after: &str) -> std::io::Result<()> {
-    replace(path, before, after)?;
+    // First, so that a command that is interrupted here finds the config unwritten and does this again.
     if after.contains(FILE) {
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).with_file_name(FILE);
         let known = read_text(&file).ok().flatten();
@@ -44,7 +44,7 @@ pub fn replace_config(path: &Path, before: Option<&str>, after: &str) -> std::io
             let _not_written = replace(&file, known.as_deref(), SCHEMA);
         }
     }
-    Ok(())
+    replace(path, before, after)
 }
 
 #[cfg(test)]
