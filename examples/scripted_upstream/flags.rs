@@ -35,6 +35,7 @@ const SWITCHES: &[&str] = &[
     "--stateless",
     "--tasks",
     "--tools-in-initialize",
+    "--undeclared",
 ];
 
 /// Flags with a value.
@@ -46,6 +47,7 @@ const OPTIONS: &[&str] = &[
     "--exit-after",
     "--hang",
     "--instructions",
+    "--late-tool",
     "--live",
     "--lock",
     "--many",

@@ -11,7 +11,9 @@
 //! | `--definitions JSON` | adds these definitions of tools, separated by commas; they answer with their arguments; `write` is a tool that has no other definition, and so is `verbatim`, whose arguments are its result; `--definitions-file FILE`: those in this file, which is read for each list |
 //! | `--page N` | lists N tools per page, with opaque cursors; `--empty-cursor`: the cursor of page 2 is `""`; `--same-cursor`: every page has the cursor of page 2 |
 //! | `--list-changed-on-call` | each call adds a tool and sends `notifications/tools/list_changed` |
+//! | `--late-tool MS` | adds a tool this long after `notifications/initialized`, and sends the same |
 //! | `--resources`, `--prompts`, `--logging` | serves these as well (`mem://one`, `mem://two`; `greet`) |
+//! | `--undeclared` | serves resources, and does not declare that
 //! | `--protocol` | all of MCP, byte for byte: see `protocol`; `--scheme S`: its URIs begin with `S://`, not `mem://`; `--template T`: one more template; `--many N`: N more resources; `--asks`: lists the entries that ask the client |
 //! | `--skills` | with `--protocol`, the skill `skill://refunds/SKILL.md` with two more files (`examples/email.md`, and `hidden.md`, which is not in its entry) |
 //! | `--tasks` | tools that run as tasks, and `tasks/*`: see `tasks`; `--same-task-ids`: every process has the same task ids |

@@ -129,6 +129,16 @@ impl Server {
                 server.has_roots.store(answer.contains(r#""roots""#), Ordering::Release);
             });
         }
+        if method == "notifications/initialized"
+            && let Some(delay) = self.flags.number("--late-tool")
+        {
+            let server = self.clone();
+            std::thread::spawn(move || {
+                sleep(Duration::from_millis(delay));
+                server.added_tools.fetch_add(1, Ordering::Relaxed);
+                server.wire.notify("notifications/tools/list_changed", "{}");
+            });
+        }
         if method == "notifications/initialized" && self.flags.has("--chatty") {
             self.send_unsolicited("chatty");
         }
@@ -317,7 +327,7 @@ impl Server {
     fn optional_method(&self, method: &str, params: &Value) -> Option<Result<Value, Value>> {
         let (family, _) = method.split_once('/')?;
         let is_served = match family {
-            "resources" => self.flags.has("--resources"),
+            "resources" => self.flags.has("--resources") || self.flags.has("--undeclared"),
             "prompts" | "completion" => self.flags.has("--prompts"),
             "logging" => self.flags.has("--logging"),
             _ => false,

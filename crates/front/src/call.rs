@@ -29,7 +29,7 @@ use crate::session::context::RequestContext;
 use crate::session::request_span;
 use crate::session::requester::Requester;
 use base::blocking::{self, MAX_INLINE_BYTES};
-use config::OWN_GROUP;
+use config::{OWN_GROUP, Timeouts};
 use forward::{Forwarder, LeasedConnection, MAX_TOTAL, PreparedRequest};
 use found_tool::{FoundTool, find_tool, require_list};
 use large_results::ReceivedResult;
@@ -291,7 +291,10 @@ async fn prepare(
     let is_stateful = server.is_some_and(|server| server.common.stateful);
     let request = PreparedRequest {
         method: Method::ToolsCall,
-        timeout: server.map_or(MAX_TOTAL, |server| server.timeout.tools),
+        timeout: server.map_or(MAX_TOTAL, |server| {
+            let context = &call.context;
+            silent_limit(server.timeout.tools, context.progress.is_some(), context.session().is_some())
+        }),
         repeatable: !is_stateful && rules.relies_on(&tool.name, tool.read_only || tool.idempotent),
         may_become_task: asks_for_task,
         run_as_task: tool.requires_task && task::is_needed(&tool.catalog, &lease, params),
@@ -301,6 +304,13 @@ async fn prepare(
         },
     };
     Ok(Preparation::Ready(lease, PreparedCall { tool, takes_select, misfit, carried, request }))
+}
+
+/// How long a call may show no progress. One whose client asks for none cannot show that it lives, and on stdio nobody else
+/// waits for it: unless the config has a limit of its own, it has `MAX_TOTAL`.
+fn silent_limit(configured: Duration, asks_for_progress: bool, is_on_stdio: bool) -> Duration {
+    let is_default = configured == Timeouts::default().tools;
+    if is_default && is_on_stdio && !asks_for_progress { MAX_TOTAL } else { configured }
 }
 
 /// Checks whether this call may be made of the tool. Fails, with the text for the model, if the tool has changed and is
@@ -439,4 +449,26 @@ async fn finish(
     }
     let received = ReceivedResult { group: group_name, tool: &tool.name, select, store_above, result };
     Ok(Box::pin(large_results::finish(context, received)).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_cannot_show_that_it_lives_has_an_hour_unless_the_config_says_otherwise() {
+        let (usual, minute) = (Timeouts::default().tools, Duration::from_secs(60));
+        for (configured, asks, on_stdio, expected) in [
+            (usual, false, true, MAX_TOTAL),
+            (usual, true, true, usual),
+            (usual, false, false, usual),
+            (minute, false, true, minute),
+        ] {
+            assert_eq!(
+                silent_limit(configured, asks, on_stdio),
+                expected,
+                "{configured:?} {asks} {on_stdio}"
+            );
+        }
+    }
 }

@@ -79,6 +79,8 @@ pub(crate) enum Command {
     Acquire(Need, LeaseSender),
     /// Reads the catalog again, and answers when what the caller needs of it is published.
     Refresh(Need, oneshot::Sender<()>),
+    /// The same, unless that was done just now.
+    RefreshIfOld(oneshot::Sender<()>),
     /// Connects if the group's mode connects at start.
     Start,
     /// Connects for a call that is expected, if the config allows it.
@@ -178,6 +180,24 @@ impl Upstream {
         if self.mailbox.send(Command::Refresh(need, sender)).await.is_ok() {
             // The sender is dropped if there is no connection to read from.
             drop(receiver.await);
+        }
+    }
+
+    /// Reads the tools again as [`refresh`](Self::refresh) does, unless that was done within the last 10 s and the server
+    /// reports no change.
+    pub async fn refresh_if_old(&self) {
+        let (sender, receiver) = oneshot::channel();
+        if self.mailbox.send(Command::RefreshIfOld(sender)).await.is_ok() {
+            drop(receiver.await);
+        }
+    }
+
+    /// Waits until the connection, if there is one, is so old that the server has listed all of its tools: some add more
+    /// right after the handshake.
+    pub async fn settled(&self) {
+        let settled = self.snapshot.borrow().live.as_ref().map(|live| live.settled());
+        if let Some(settled) = settled {
+            settled.await;
         }
     }
 

@@ -36,6 +36,9 @@ const STABLE_AFTER: Duration = Duration::from_secs(60);
 /// How long a connection is kept for a call that is expected: a model that has read about a tool calls it in this time.
 const PREFETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a server that announces changes of its tools may take to add some after the handshake.
+const LATE_TOOLS_TIMEOUT: Duration = Duration::from_millis(250);
+
 /// The settings that the lifecycle of a group depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -57,8 +60,13 @@ impl Policy {
 
     /// How long a connection that is used like this may be unused; `None`: without limit.
     pub(crate) fn idle_limit(&self, usage: Usage) -> Option<Duration> {
-        let of_prefetch = (usage.is_prefetched && self.mode == Mode::Hybrid).then_some(PREFETCH_TIMEOUT);
-        self.idle_timeout.into_iter().chain(of_prefetch).min()
+        let of_purpose = match usage.kept_for {
+            _ if self.mode != Mode::Hybrid => None,
+            KeptFor::Use => None,
+            KeptFor::Call => Some(PREFETCH_TIMEOUT),
+            KeptFor::LateTools => Some(LATE_TOOLS_TIMEOUT),
+        };
+        self.idle_timeout.into_iter().chain(of_purpose).min()
     }
 }
 
@@ -105,8 +113,31 @@ pub struct Usage {
     pub leases: usize,
     /// When it was last used.
     pub(crate) last_activity: Instant,
-    /// Whether it was made for a call that is expected, and there was no request yet.
-    pub(crate) is_prefetched: bool,
+    /// What it is kept for.
+    pub(crate) kept_for: KeptFor,
+}
+
+/// What a connection is kept for, before a request uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum KeptFor {
+    /// For as long as it is used.
+    #[default]
+    Use,
+    /// For a call that is expected.
+    Call,
+    /// For tools that the server may add after the handshake.
+    LateTools,
+}
+
+impl KeptFor {
+    /// Returns the one of this number.
+    pub(crate) fn of(number: u8) -> Self {
+        [Self::Call, Self::LateTools]
+            .into_iter()
+            .find(|kept_for| *kept_for as u8 == number)
+            .unwrap_or_default()
+    }
 }
 
 /// What the group's task has to do.
@@ -395,6 +426,9 @@ impl Lifecycle {
         }
         match self.connecting {
             Connecting::Scheduled { .. } => Some(self.attempt()),
+            Connecting::No | Connecting::Attempting if usage?.kept_for == KeptFor::LateTools => {
+                Some(Action::CloseDiscovered)
+            }
             Connecting::No | Connecting::Attempting => {
                 Some(Action::CloseIdle(self.policy.idle_limit(usage?)?))
             }

@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The longest time that a caller waits for a start because the last one took so long.
+const LONGEST_USUAL_WAIT: Duration = Duration::from_secs(55);
+
 /// A group's state at one moment.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -112,9 +115,12 @@ impl Snapshot {
         }
     }
 
-    /// How long a caller waits for a connection.
+    /// How long a caller waits for a connection: `timeout.wait`, but long enough for a start like the last one, because it
+    /// would fail after each idle close otherwise. Clients wait for 60 s.
     pub fn wait(&self) -> Duration {
-        self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait)
+        let last_start = self.catalog.as_ref().and_then(|catalog| catalog.connect_time);
+        let enough = last_start.map_or(Duration::ZERO, |took| (took * 3 / 2).min(LONGEST_USUAL_WAIT));
+        self.server.as_ref().map_or(Duration::ZERO, |server| server.timeout.wait.max(enough))
     }
 
     /// Returns why there is no connection: the failure of the last attempt, else the loss of the last connection.

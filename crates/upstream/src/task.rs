@@ -16,7 +16,7 @@ use crate::connection::milestones::{Milestone, Milestones, Need};
 use crate::connection::{AttemptError, AttemptResult, Connect, Connection, Grace};
 use crate::error::UpstreamError;
 use crate::handle::{Command, GroupHandle, LeaseSender, LostState, Upstream};
-use crate::lifecycle::{Action, Event, Lifecycle, Policy, Usage};
+use crate::lifecycle::{Action, Event, KeptFor, Lifecycle, Policy, Usage};
 use crate::select::{notified_after, optional, until};
 use crate::snapshot::Snapshot;
 use crate::stats::GroupStats;
@@ -264,6 +264,13 @@ impl<C: Connect> Task<C> {
                 self.refresh_waiting.push((need, caller));
                 self.start_refresh();
             }
+            TaskEvent::Command(Some(Command::RefreshIfOld(caller))) if self.was_just_read() => {
+                let _gone = caller.send(());
+            }
+            TaskEvent::Command(Some(Command::RefreshIfOld(caller))) => {
+                self.refresh_waiting.push((Need::Tools, caller));
+                self.start_refresh();
+            }
             TaskEvent::Command(_) => {}
             TaskEvent::Milestone(milestone) => self.handle_milestone(milestone),
             TaskEvent::AttemptEnded(outcome) => self.attempt_ended(outcome),
@@ -287,7 +294,7 @@ impl<C: Connect> Task<C> {
             Some(Action::AnswerConnected) => self.answer_connected(),
             Some(Action::AwaitCall) => {
                 if let Some(connection) = &self.connection {
-                    connection.live.set_prefetched();
+                    connection.live.set_kept_for(KeptFor::Call);
                 }
             }
             Some(Action::AnswerFailed(error)) => {
@@ -300,9 +307,7 @@ impl<C: Connect> Task<C> {
                 self.stats.note_idle_close();
                 self.close_unused(Some(idle));
             }
-            // The lists are tried again on this connection; it is idle after that.
-            Some(Action::CloseDiscovered) if self.lacks_tools() => {}
-            Some(Action::CloseDiscovered) => self.close_unused(None),
+            Some(Action::CloseDiscovered) => self.close_discovered(),
         }
     }
 
@@ -342,7 +347,7 @@ impl<C: Connect> Task<C> {
         self.end_refresh();
         match outcome {
             Ok((connection, mut catalog)) => {
-                catalog.connect_time = took;
+                catalog.set_connect_time(took);
                 self.set_catalog(catalog);
                 self.last_use = Some(Instant::now());
                 (self.connection, self.snapshot.lost, self.snapshot.starting) =

@@ -107,7 +107,7 @@ config_keys! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Timeouts;
 
-    /// A caller's wait for a connection.
+    /// A caller's wait for a connection. It is at least 1.5 times as long as the last start took, up to 55 s.
     #[schemars(extend("default" = 20, "examples" = ["45s"]))]
     wait: TimeoutValue => Duration = Duration::from_secs(20),
     /// Starting the program or opening the connection.
@@ -119,7 +119,7 @@ config_keys! {
     /// One page of a list.
     #[schemars(extend("default" = 5))]
     list: TimeoutValue => Duration = Duration::from_secs(5),
-    /// A tool call without progress.
+    /// A tool call without progress. On stdio, a call whose client asks for no progress has 1 h, unless this is set.
     #[schemars(extend("default" = 300, "examples" = ["1h"]))]
     tools: TimeoutValue => Duration = Duration::from_secs(300),
     /// A request about resources.

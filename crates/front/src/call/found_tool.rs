@@ -195,6 +195,7 @@ async fn find_near(group: &Upstream, name: &str) -> Result<FoundTool, String> {
         return found;
     }
     if group.snapshot().rules.allows(name) {
+        group.settled().await;
         group.refresh(Need::Tools).await;
         if let Some(found) = on_names(group, name, FoundTool::near).await? {
             return found;

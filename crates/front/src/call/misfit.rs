@@ -13,8 +13,8 @@ use schema::signature::signature;
 use schema::validate::{ArgumentVerdict, Violations};
 use std::collections::HashSet;
 use tracing::{Level, enabled};
+use upstream::Upstream;
 use upstream::catalog::CatalogSource;
-use upstream::{Need, Upstream};
 use wire::protocol::code;
 use wire::{Raw, Reply, json_string, raw};
 
@@ -98,7 +98,7 @@ async fn resolve(
     if drops_only_nulls || resolved.repaired.is_none() && !is_fatal {
         return Ok(resolved);
     }
-    group.refresh(Need::Tools).await;
+    group.refresh_if_old().await;
     // The error would show the new definition.
     changed_tools::refusal(&group.name, &group.snapshot(), &tool.name).map_or(Ok(()), Err)?;
     let Some(tool) = FoundTool::find_exact(group.snapshot(), &tool.name) else {

@@ -77,6 +77,13 @@ impl ServerInfo {
         declared.is_some_and(|extensions| raw::get(&extensions, extension).is_some())
     }
 
+    /// Returns whether the server declares that it reports changes of the list of this capability.
+    pub fn announces_changes(&self, capability: &str) -> bool {
+        let declared = self.declared().and_then(|declared| raw::get(&declared, capability));
+        let changes = declared.and_then(|declared| raw::get(&declared, "listChanged"));
+        changes.is_some_and(|changes| &changes[..] == b"true")
+    }
+
     /// The declared capabilities, if there are any.
     pub fn declared(&self) -> Option<Raw> {
         Some(Raw::copy_from_slice(self.capabilities.as_ref()?.as_bytes()))

@@ -5,7 +5,7 @@ use super::roots::RootsExchange;
 use super::translate;
 use crate::catalog::{Catalog, CatalogSource};
 use crate::error::UpstreamError;
-use crate::lifecycle::Usage;
+use crate::lifecycle::{KeptFor, Usage};
 use crate::select::optional;
 use crate::transport::ServerProcess;
 use crate::transport::remote::server_stream::ServerStream;
@@ -14,7 +14,7 @@ use base::use_count::UseCount;
 use process::launch::direct::LauncherUse;
 use process::server_log::{LogCursor, LogPage, READ_LOG};
 use serde_json::json;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -166,8 +166,8 @@ pub struct LiveConnection {
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
-    /// Whether the connection was made for a call that is expected, and there was no request yet.
-    is_prefetched: AtomicBool,
+    /// What the connection is kept for, an `KeptFor`.
+    kept_for: AtomicU8,
     /// Notified when the last lease is returned, if somebody waits for that.
     unused: Notify,
     /// Notified when no more leases are given out.
@@ -180,6 +180,8 @@ pub struct LiveConnection {
     pub(crate) skipped: Arc<SkippedText>,
 }
 
+/// How long after the handshake a server may take until its list of tools is complete.
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 /// How long a call that ends with its connection waits for the reason.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the host may take to send a log. It has the log and does not ask the server.
@@ -208,7 +210,7 @@ impl LiveConnection {
             leases: UseCount::default(),
             opened: Instant::now(),
             last_activity: AtomicU64::new(0),
-            is_prefetched: AtomicBool::new(false),
+            kept_for: AtomicU8::new(KeptFor::Use as u8),
             unused: Notify::new(),
             closed: Notify::new(),
             lost: OnceLock::new(),
@@ -259,8 +261,8 @@ impl LiveConnection {
     fn release(&self) {
         self.touch();
         // The load alone costs less.
-        if self.is_prefetched.load(Ordering::Relaxed) {
-            self.is_prefetched.store(false, Ordering::Release);
+        if self.kept_for.load(Ordering::Relaxed) != KeptFor::Use as u8 {
+            self.kept_for.store(KeptFor::Use as u8, Ordering::Release);
         }
         if self.leases.remove() {
             self.unused.notify_one();
@@ -278,9 +280,14 @@ impl LiveConnection {
         optional(connection.map(|connection| connection.unused.notified())).await;
     }
 
-    /// Notes that the connection was made for a call that is expected. No lease may have been given yet.
-    pub(crate) fn set_prefetched(&self) {
-        self.is_prefetched.store(true, Ordering::Release);
+    /// Notes what the connection is kept for, until a lease is returned.
+    pub(crate) fn set_kept_for(&self, kept_for: KeptFor) {
+        self.kept_for.store(kept_for as u8, Ordering::Release);
+    }
+
+    /// Resolves when `SETTLE_TIME` has passed since the connection was made.
+    pub(crate) fn settled(&self) -> tokio::time::Sleep {
+        tokio::time::sleep_until(self.opened + SETTLE_TIME)
     }
 
     /// Restarts the idle timer.
@@ -295,7 +302,7 @@ impl LiveConnection {
         Usage {
             leases: self.leases.users(),
             last_activity: self.opened + Duration::from_nanos(self.last_activity.load(Ordering::Acquire)),
-            is_prefetched: self.is_prefetched.load(Ordering::Acquire),
+            kept_for: KeptFor::of(self.kept_for.load(Ordering::Acquire)),
         }
     }
 
@@ -367,7 +374,7 @@ mod tests {
     async fn a_connection_counts_as_used_until_its_lease_is_returned() {
         let connection = connection();
         let opened = connection.usage();
-        assert_eq!(opened, Usage { leases: 0, last_activity: Instant::now(), is_prefetched: false });
+        assert_eq!(opened, Usage { leases: 0, last_activity: Instant::now(), kept_for: KeptFor::Use });
         let lease = connection.lease();
         tokio::time::advance(Duration::from_secs(7)).await;
         assert_eq!(connection.usage(), Usage { leases: 1, ..opened });

@@ -7,11 +7,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+use wire::Raw;
 use wire::log_text::LogText;
 use wire::peer::{CallError, CallOptions, Peer, RetryHint};
 use wire::protocol::Era;
 use wire::protocol::methods::Method;
-use wire::{Raw, raw};
 
 /// The limit for a `subscriptions/listen`, which is open until one side ends it.
 pub const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -29,12 +29,7 @@ pub(crate) async fn keep_subscribed(peer: Arc<Peer>, info: ServerInfo, lists_cha
         ("resources", "resourcesListChanged"),
         ("prompts", "promptsListChanged"),
     ];
-    let wanted = kinds.into_iter().filter(|(capability, _)| {
-        let declared = info.declared().and_then(|declared| raw::get(&declared, capability));
-        declared
-            .and_then(|declared| raw::get(&declared, "listChanged"))
-            .is_some_and(|changes| &changes[..] == b"true")
-    });
+    let wanted = kinds.into_iter().filter(|(capability, _)| info.announces_changes(capability));
     let wanted: Map<_, _> = wanted.map(|(_, name)| (name.to_owned(), Value::Bool(true))).collect();
     if wanted.is_empty() {
         return;

@@ -101,7 +101,7 @@ async fn the_table_of_transitions() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_closed_at_its_deadline_unless_it_is_leased() {
     let now = Instant::now();
-    let usage = |leases| Some(Usage { leases, last_activity: now, is_prefetched: false });
+    let usage = |leases| Some(Usage { leases, last_activity: now, kept_for: KeptFor::Use });
     for mode in [Mode::Hybrid, Mode::Pure] {
         let mut group = in_state(mode, "connected", now);
         assert_eq!(group.deadline(usage(0)), Some(now + IDLE));
@@ -131,7 +131,7 @@ async fn an_attempt_for_an_expected_call_leaves_nothing_but_a_connection_for_a_w
     assert_eq!(fails.on(failed(), None, now), None, "a caller waits for the retries");
     let mut unused = prefetching();
     assert_eq!(unused.on(Event::Succeeded, None, now), Some(Action::AwaitCall));
-    let usage = Some(Usage { leases: 0, last_activity: now, is_prefetched: true });
+    let usage = Some(Usage { leases: 0, last_activity: now, kept_for: KeptFor::Call });
     let end = now + PREFETCH_TIMEOUT;
     assert_eq!(unused.deadline(usage), Some(end));
     assert_eq!(unused.on(Event::Tick, usage, end), Some(Action::CloseIdle(PREFETCH_TIMEOUT)));
@@ -282,7 +282,7 @@ async fn a_new_policy_takes_effect_at_once() {
     let mut group = in_state(Mode::Pure, "connected", now);
     assert_eq!(group.on(Event::PolicyChanged(policy(Mode::Eager)), None, now), None);
     assert_eq!(
-        group.deadline(Some(Usage { leases: 0, last_activity: now, is_prefetched: false })),
+        group.deadline(Some(Usage { leases: 0, last_activity: now, kept_for: KeptFor::Use })),
         None,
         "it is not closed any more"
     );
@@ -433,7 +433,7 @@ proptest! {
             let (ended_badly, ended_well) = (matches!(event, Event::Failed(..)), matches!(event, Event::Succeeded));
             if ended_badly || ended_well { attempting = false; }
             let is_request = matches!(event, Event::Requested);
-            let usage = connected.then_some(Usage { leases, last_activity, is_prefetched: false });
+            let usage = connected.then_some(Usage { leases, last_activity, kept_for: KeptFor::Use });
             let action = group.on(event, usage, now);
             if ended_well { round = None; }
             if ended_badly { round = round.map(|failures| failures + 1); }

@@ -7,14 +7,20 @@ use crate::catalog::{Catalog, CatalogSource};
 use crate::connection::milestones::Milestones;
 use crate::connection::{AttemptError, AttemptResult, Connect, Grace};
 use crate::error::UpstreamError;
+use crate::lifecycle::KeptFor;
 use base::text::counted;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use wire::protocol::capability;
 
 /// How long after a failure the lists are read again.
 const REFRESH_RETRY: Duration = Duration::from_secs(30);
+/// How long refused calls do not have the lists read again, because one just had.
+const REREAD_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a connection of discovery is kept for a server that goes on to report changes of its lists.
+const LATE_TOOLS_LIMIT: Duration = Duration::from_secs(3);
 
 impl<C: Connect> Task<C> {
     /// Starts to read the catalog again, unless that is in progress, alone or as a part of an attempt. Without a
@@ -34,6 +40,34 @@ impl<C: Connect> Task<C> {
     /// Returns whether the tools could not be read on the connection.
     pub(super) fn lacks_tools(&self) -> bool {
         self.snapshot.catalog.as_ref().is_some_and(|catalog| catalog.tools_unread)
+    }
+
+    /// Returns whether a refused call has nothing to gain from reading the catalog again: it was read again just now, and
+    /// the server cannot have reported a change that waits for its turn.
+    pub(super) fn was_just_read(&self) -> bool {
+        let (now, catalog) = (Instant::now(), self.snapshot.catalog.as_ref());
+        let read_again = catalog.zip(self.last_use).is_some_and(|(catalog, connected)| {
+            matches!(catalog.source, CatalogSource::Live(at) if at > connected && now - at < REREAD_INTERVAL)
+        });
+        read_again && !self.lacks_tools() && self.refresh_not_before.is_none_or(|at| at <= now)
+    }
+
+    /// Closes the connection of a discovery, once the server has had time to add tools after the handshake, if it announces
+    /// such changes.
+    pub(super) fn close_discovered(&mut self) {
+        // The lists are tried again on this connection; it is idle after that.
+        let (Some(connection), false) = (&self.connection, self.lacks_tools()) else { return };
+        let now = Instant::now();
+        let is_young = self.last_use.is_some_and(|made| now - made < LATE_TOOLS_LIMIT);
+        let is_read = self.refresh.is_some() || self.refresh_not_before.is_some_and(|at| at > now);
+        let is_first = connection.live.usage().kept_for != KeptFor::LateTools;
+        let catalog = self.snapshot.catalog.as_ref();
+        let announces = catalog.is_some_and(|catalog| catalog.info.announces_changes(capability::TOOLS));
+        if !(announces && is_young && (is_first || is_read)) {
+            return self.close_unused(None);
+        }
+        connection.live.set_kept_for(KeptFor::LateTools);
+        connection.live.touch();
     }
 
     /// Has the lists read again after `REFRESH_RETRY`.
@@ -71,7 +105,8 @@ impl<C: Connect> Task<C> {
 
     /// Puts a catalog into use that was read, and compared with the pins.
     pub(super) fn set_catalog(&mut self, mut catalog: Catalog) {
-        catalog.connect_time = catalog.connect_time.or_else(|| self.snapshot.catalog.as_ref()?.connect_time);
+        let known = self.snapshot.catalog.as_ref();
+        catalog.set_connect_time(catalog.connect_time.or_else(|| known?.connect_time));
         let known = self.snapshot.catalog.as_ref().map(|known| known.original());
         if !known.is_some_and(|known| known.is_same(&catalog)) {
             tracing::info!("Discovered {}: {}", self.name, counted(catalog.tools.len(), "tool"));

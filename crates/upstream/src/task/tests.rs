@@ -47,6 +47,8 @@ struct FakeConnector {
     refreshes: Arc<AtomicU32>,
     /// Whether each connection is lost as soon as it is made.
     loses_all: bool,
+    /// Whether the server declares that it reports changes of its tools.
+    announces: bool,
 }
 
 impl FakeConnector {
@@ -58,12 +60,17 @@ impl FakeConnector {
     fn attempts(&self) -> u32 {
         self.attempts.load(Ordering::SeqCst)
     }
+    fn catalog(&self) -> Catalog {
+        let capabilities = self.announces.then(|| r#"{"tools":{"listChanged":true}}"#.to_owned());
+        let info = ServerInfo { capabilities, ..ServerInfo::default() };
+        Catalog::new(info, Vec::new(), OtherLists::default(), LeftOff::default())
+    }
     fn connection(&self) -> Connection {
         let peer = Peer::new(Output::any(tokio::io::sink()).0).0;
         let roots = RootsExchange::new(Arc::default(), false, Arc::default());
         let live = LiveConnection::new(peer, Era::Handshake, None, &Raw::from_static(b"{}"), roots, None);
         let (lose, lost, closed) = (self.lose.clone(), live.clone(), self.closed.clone());
-        let refuses_lists = self.refuses_lists.clone();
+        let (refuses_lists, read) = (self.refuses_lists.clone(), self.clone());
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
         if self.loses_all {
@@ -82,10 +89,11 @@ impl FakeConnector {
             refresh: Box::new(move || {
                 refreshes.fetch_add(1, Ordering::SeqCst);
                 let (chatter, refuses) = (chatter.clone(), refuses_lists.load(Ordering::SeqCst));
+                let catalog = read.catalog();
                 Box::pin(async move {
                     sleep(Duration::from_millis(100)).await;
                     chatter.inspect(|chatter| chatter.notify_one());
-                    if refuses { Err(UpstreamError::Internal) } else { Ok(empty_catalog()) }
+                    if refuses { Err(UpstreamError::Internal) } else { Ok(catalog) }
                 })
             }),
             close: Box::new(move |_| {
@@ -110,7 +118,7 @@ impl Connect for FakeConnector {
             sleep(takes).await;
             fake.unfinished.store(false, Ordering::SeqCst);
             let error = UpstreamError::Spawn { message: "scripted".into() };
-            if good { Ok((fake.connection(), empty_catalog())) } else { Err(error.into()) }
+            if good { Ok((fake.connection(), fake.catalog())) } else { Err(error.into()) }
         })
     }
     fn abandon(&self, _: Grace) -> Option<BoxFuture<'static, ()>> {
@@ -121,10 +129,6 @@ impl Connect for FakeConnector {
             closed.fetch_add(1, Ordering::SeqCst);
         }))
     }
-}
-
-fn empty_catalog() -> Catalog {
-    Catalog::new(ServerInfo::default(), Vec::new(), OtherLists::default(), LeftOff::default())
 }
 
 fn server_config(mode: Mode) -> ServerConfig {

@@ -60,3 +60,61 @@ async fn a_group_does_not_end_before_its_predecessor() {
     upstream.ended().await;
     assert_eq!((fake.attempts(), started.elapsed()), (0, Duration::from_secs(10)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_announces_changes_has_time_to_add_tools_before_it_is_closed() {
+    let millis = |millis| sleep(Duration::from_millis(millis));
+    let fake = FakeConnector { announces: true, ..FakeConnector::default() };
+    let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
+    upstream.start().await;
+    millis(240).await;
+    assert_eq!(state_name(&upstream), "connected");
+    fake.lists_changed.notify_one();
+    // Reading takes 100 ms. A second change is read a second after the first one.
+    millis(200).await;
+    fake.lists_changed.notify_one();
+    millis(1500).await;
+    assert_eq!((fake.refreshes.load(Ordering::SeqCst), state_name(&upstream)), (2, "connected"));
+    millis(1000).await;
+    assert_eq!(state_name(&upstream), "discovered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_always_reports_changes_is_closed_all_the_same() {
+    let fake = FakeConnector { announces: true, chatty: true, ..FakeConnector::default() };
+    let upstream = spawn_group_with(&fake, server_config(Mode::Hybrid), &SharedState::new(8));
+    upstream.start().await;
+    sleep(Duration::from_millis(1)).await;
+    fake.lists_changed.notify_one();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(state_name(&upstream), "discovered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_calls_have_the_lists_read_again_once_in_10_s() {
+    let fake = FakeConnector::default();
+    let upstream = spawn_group(&fake);
+    let _lease = upstream.acquire(Need::Lists, WAIT).await.ok().unwrap();
+    for (after, refreshes) in [(1, 1), (1, 1), (8, 1), (2, 2)] {
+        sleep(Duration::from_secs(after)).await;
+        upstream.refresh_if_old().await;
+        assert_eq!(fake.refreshes.load(Ordering::SeqCst), refreshes);
+    }
+    fake.lists_changed.notify_one();
+    sleep(Duration::from_millis(10)).await;
+    upstream.refresh_if_old().await;
+    assert_eq!(fake.refreshes.load(Ordering::SeqCst), 3, "the change is read");
+    upstream.refresh(Need::Tools).await;
+    assert_eq!(fake.refreshes.load(Ordering::SeqCst), 4, "who misses a tool always looks again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_wait_long_enough_for_a_start_like_the_last_one() {
+    for (start, wait) in [(2, 20), (22, 33), (50, 55)] {
+        let fake = FakeConnector::with_outcomes(&[(start, true)]);
+        let upstream = spawn_group(&fake);
+        assert_eq!(upstream.snapshot().wait(), WAIT);
+        assert!(upstream.acquire(Need::Lists, Duration::from_secs(60)).await.is_ok());
+        assert_eq!(upstream.snapshot().wait(), Duration::from_secs(wait));
+    }
+}
