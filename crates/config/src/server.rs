@@ -77,6 +77,11 @@ impl ServerConfig {
             && !stdio.runs_container()
     }
 
+    /// Returns whether the server runs in a container, which outlives the program that started it if that is killed.
+    pub fn runs_container(&self) -> bool {
+        matches!(&self.endpoint, Endpoint::Stdio(stdio) if stdio.runs_container())
+    }
+
     /// Returns which instances use the same process: a stateful server has one for each.
     pub fn effective_share(&self) -> Share {
         if self.common.stateful { Share::Client } else { self.common.share }

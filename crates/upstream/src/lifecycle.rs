@@ -58,6 +58,11 @@ impl Policy {
         Self { mode: server.common.mode, idle_timeout: server.common.idle_timeout.filter(|_| !never) }
     }
 
+    /// The policy for a server that stays connected once it is.
+    pub(crate) fn without_idle_close(self) -> Self {
+        Self { idle_timeout: None, ..self }
+    }
+
     /// How long a connection that is used like this may be unused; `None`: without limit.
     pub(crate) fn idle_limit(&self, usage: Usage) -> Option<Duration> {
         let of_purpose = match usage.kept_for {

@@ -23,6 +23,8 @@ pub struct GroupStats {
     recent: Mutex<Vec<u32>>,
     /// How often the server was closed as unused after a call.
     idle_closes: AtomicU64,
+    /// How often the server had to be killed when it was closed as unused.
+    kills: AtomicU64,
     /// The memory of the server's processes in bytes when it was closed last; 0 if that is not known.
     closed_memory: AtomicU64,
 }
@@ -76,6 +78,16 @@ impl GroupStats {
     /// How often the server was closed as unused after a call.
     pub fn idle_closes(&self) -> u64 {
         self.idle_closes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the server had to be killed when it was closed as unused.
+    pub(crate) fn note_kill(&self) {
+        self.kills.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the server had to be killed when it was closed as unused.
+    pub fn kills(&self) -> u64 {
+        self.kills.load(Ordering::Relaxed)
     }
 
     /// Notes the memory of the server's processes, in bytes, just before they are ended.

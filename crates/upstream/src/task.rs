@@ -24,8 +24,8 @@ use crate::transport::remote::driver::MAX_IN_FLIGHT_REQUESTS;
 use base::clock::{unix_time_s, utc_minute};
 use base::fair::Shares;
 use common::{SharedState, in_slot};
-use config::GroupName;
 use config::tool_rules::Rules;
+use config::{GroupName, ServerConfig};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use spec::GroupSpec;
@@ -48,6 +48,9 @@ const MAILBOX_SIZE: usize = 64;
 /// The shortest interval between two reads of the catalog that the server asks for. Some servers report that their
 /// tools changed each time they list them.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// After so many closes in which it had to be killed, a server in a container stays connected.
+pub const MAX_KILLS: u64 = 2;
 
 /// Creates a group: its handle and its task, which the caller spawns. The task ends on `Stop` or `Drain`, or when every
 /// handle is dropped.
@@ -245,7 +248,7 @@ impl<C: Connect> Task<C> {
             }
             TaskEvent::Command(Some(Command::LoggedIn)) => self.apply(Event::LoggedIn),
             TaskEvent::Command(Some(Command::Reconfigure(server))) => {
-                let policy = Policy::of(&server);
+                let policy = self.policy(&server);
                 self.snapshot.rules = Arc::new(server.rules());
                 self.snapshot.pins.set_pinned(server.common.pin_tools);
                 let overrides_changed = self
@@ -281,8 +284,24 @@ impl<C: Connect> Task<C> {
                 self.start_refresh();
             }
             TaskEvent::Refreshed(outcome) => self.refreshed(outcome),
-            TaskEvent::Closed => self.closing = None,
+            TaskEvent::Closed => {
+                self.closing = None;
+                if let Some(server) = self.snapshot.server.clone().filter(|_| self.leaves_containers()) {
+                    self.apply(Event::PolicyChanged(self.policy(&server)));
+                }
+            }
         }
+    }
+
+    /// The policy that the config asks for. A server that leaves a container at each close is not closed any more.
+    fn policy(&self, server: &ServerConfig) -> Policy {
+        let policy = Policy::of(server);
+        if server.runs_container() && self.leaves_containers() { policy.without_idle_close() } else { policy }
+    }
+
+    /// Returns whether the server ends by itself so seldom that a container of it goes on after each close.
+    fn leaves_containers(&self) -> bool {
+        self.stats.kills() >= MAX_KILLS
     }
 
     /// Applies an event to the lifecycle and does what it asks for.

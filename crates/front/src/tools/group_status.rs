@@ -4,7 +4,7 @@
 use crate::errors::changed_tools;
 use base::clock::{in_largest_unit, rounded, unix_time_s};
 use base::text::{counted, one_line, shell_word, shorten};
-use config::{Endpoint, GroupName};
+use config::{Endpoint, GroupName, ServerConfig};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use upstream::catalog::CatalogSource;
 use upstream::groups::surface::Note;
 use upstream::pins::changes::{PinProblem, ToolChanges};
+use upstream::task::MAX_KILLS;
 use upstream::{GroupManager, Snapshot, State, Upstream, UpstreamError};
 
 /// How many changed tools of a group the `structuredContent` has.
@@ -197,6 +198,15 @@ fn findings(group: &Upstream, snapshot: &Snapshot) -> Vec<String> {
              `\"stateful\": true` in its entry"
                 .to_owned(),
         );
+    }
+    let runs_container = snapshot.server.as_deref().is_some_and(ServerConfig::runs_container);
+    let kills = group.stats.kills();
+    if runs_container && kills > 0 {
+        let stays = if kills >= MAX_KILLS { ", so it is not closed any more" } else { "" };
+        findings.push(format!(
+            "it ended neither with its stdin nor at SIGTERM, and a container that is left behind goes on (`docker ps`){stays}; \
+             `\"--init\"` after `\"run\"` in `args` often helps"
+        ));
     }
     findings
 }

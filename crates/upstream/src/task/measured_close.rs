@@ -6,8 +6,10 @@ use crate::lifecycle::Event;
 use crate::stats::GroupStats;
 use base::blocking;
 use process::processes::ProcessTree;
+use process::warden::StopTimeouts;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long measuring the memory of a server may delay its end.
 const MEASURE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -31,7 +33,7 @@ impl<C: Connect> Task<C> {
 }
 
 /// Closes a connection that nobody uses. First notes how much memory that frees, which takes `MEASURE_TIMEOUT` at most;
-/// nothing is noted for a shared process.
+/// nothing is noted for a shared process. Notes whether it had to be killed.
 async fn close(connection: Connection, stats: Arc<GroupStats>) {
     let process = connection.live.process().filter(|process| !process.is_shared);
     if let Some(pid) = process.map(|process| process.pid) {
@@ -40,5 +42,9 @@ async fn close(connection: Connection, stats: Arc<GroupStats>) {
             stats.note_closed_memory(bytes);
         }
     }
+    let began = Instant::now();
     (connection.close)(Grace::Ordinary).await;
+    if began.elapsed() >= StopTimeouts::ORDINARY.sigkill_after {
+        stats.note_kill();
+    }
 }

@@ -49,6 +49,8 @@ struct FakeConnector {
     loses_all: bool,
     /// Whether the server declares that it reports changes of its tools.
     announces: bool,
+    /// Whether the server ends only when it is killed.
+    ignores_the_end: bool,
 }
 
 impl FakeConnector {
@@ -73,6 +75,7 @@ impl FakeConnector {
         let (refuses_lists, read) = (self.refuses_lists.clone(), self.clone());
         let (refreshes, chatter) = (self.refreshes.clone(), self.chatty.then(|| self.lists_changed.clone()));
         let (shut, shutting) = (self.shut.clone(), self.shut.clone());
+        let ignores_the_end = self.ignores_the_end;
         if self.loses_all {
             live.lose(UpstreamError::Internal);
             lose.notify_one();
@@ -99,7 +102,7 @@ impl FakeConnector {
             close: Box::new(move |_| {
                 closed.fetch_add(1, Ordering::SeqCst);
                 Box::pin(async move {
-                    sleep(Duration::from_secs(1)).await;
+                    sleep(Duration::from_secs(if ignores_the_end { 4 } else { 1 })).await;
                     shutting.notify_waiters();
                 })
             }),

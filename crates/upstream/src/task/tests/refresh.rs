@@ -118,3 +118,24 @@ async fn callers_wait_long_enough_for_a_start_like_the_last_one() {
         assert_eq!(upstream.snapshot().wait(), Duration::from_secs(wait));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_had_to_be_killed_twice_is_not_closed_any_more() {
+    for (program, expected) in [("docker", "connected"), ("x", "discovered")] {
+        let fake = FakeConnector { ignores_the_end: true, ..FakeConnector::default() };
+        let mut server = server_config(Mode::Pure);
+        if let Endpoint::Stdio(stdio) = &mut server.endpoint {
+            stdio.command = program.into();
+        }
+        let upstream = spawn_group_with(&fake, server, &SharedState::new(8));
+        for kills in 0..2 {
+            assert_eq!(upstream.stats.kills(), kills);
+            drop(upstream.acquire(Need::Lists, WAIT).await.unwrap());
+            sleep(2 * IDLE).await;
+            assert_eq!(state_name(&upstream), "discovered");
+        }
+        drop(upstream.acquire(Need::Lists, WAIT).await.unwrap());
+        sleep(2 * IDLE).await;
+        assert_eq!(state_name(&upstream), expected, "{program}");
+    }
+}
