@@ -31,6 +31,7 @@ const SWITCHES: &[&str] = &[
     "--resources",
     "--same-cursor",
     "--same-task-ids",
+    "--serial",
     "--setsid",
     "--stateless",
     "--tasks",

@@ -27,6 +27,7 @@
 //! | `--no-version` | omits `protocolVersion` from it |
 //! | `--early` | sends a request, a notification and unsolicited answers before that result; `--earlier`: before it has read anything; `--chatty`: after `notifications/initialized` |
 //! | `--asks-roots MS` | asks for roots this long after `notifications/initialized`, and refuses calls, reads and prompts until 10 ms after the answer |
+//! | `--serial` | handles no other request while it waits for an answer of its client |
 //! | `--number-ids` | its own requests have the ids 1, 2, …, not strings |
 //! | `--hang start\|initialize\|list\|call` | never reads, or never answers that request |
 //! | `--flood` | sends notifications without end after it was initialized |
@@ -154,9 +155,13 @@ fn handle_line(server: &Arc<Server>, line: &[u8]) {
 fn handle_message(server: &Arc<Server>, line: &str) {
     let Ok(message) = serde_json::from_str::<Incoming<'_>>(line) else { return };
     match (&message.method, message.id) {
+        (Some(_), Some(_)) if server.flags.has("--serial") && server.is_asking() => server.hold(line),
         (Some(method), Some(id)) => server.handle_request(id.get(), method, message.params),
         (Some(method), None) => server.handle_notification(method, message.params),
-        (None, Some(id)) => server.handle_response(id.get(), line),
+        (None, Some(id)) => {
+            server.handle_response(id.get(), line);
+            server.take_held().iter().for_each(|line| handle_message(server, line));
+        }
         (None, None) => (),
     }
 }

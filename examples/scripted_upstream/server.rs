@@ -37,6 +37,8 @@ pub(crate) struct Server {
     pub(crate) together_calls: Mutex<Vec<String>>,
     /// The requests to the client by id, each with the channel for the line that answers it.
     client_requests: Mutex<HashMap<String, Sender<String>>>,
+    /// Requests that wait until the client has answered.
+    held: Mutex<Vec<String>>,
     last_id: AtomicU64,
     /// Whether the answer to `--asks-roots` is in use.
     has_roots: AtomicBool,
@@ -56,6 +58,7 @@ impl Server {
             tasks: Tasks::default(),
             together_calls: Mutex::default(),
             client_requests: Mutex::default(),
+            held: Mutex::default(),
             last_id: AtomicU64::default(),
             has_roots: AtomicBool::default(),
             cancellable_calls: Mutex::default(),
@@ -157,6 +160,19 @@ impl Server {
         if let Some(response) = self.client_requests.lock().unwrap().remove(id) {
             let _gone = response.send(line.trim_end().to_owned());
         }
+    }
+
+    /// Whether the client has not answered yet.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.client_requests.lock().unwrap().is_empty()
+    }
+
+    pub(crate) fn hold(&self, line: &str) {
+        self.held.lock().unwrap().push(line.to_owned());
+    }
+
+    pub(crate) fn take_held(&self) -> Vec<String> {
+        std::mem::take(&mut *self.held.lock().unwrap())
     }
 
     /// Sends a request to the client and waits for the line that answers it.

@@ -241,3 +241,24 @@ fn retries_without_input_requests_are_delayed() {
     let requests = record.lines_of("prompts/get").len();
     assert!(requests < 6, "{requests} requests within half a second");
 }
+
+#[test]
+fn a_question_that_blocks_a_serial_server_ends_after_a_while() {
+    for is_serial in [true, false] {
+        let flags = &["--protocol", "--serial"][..if is_serial { 2 } else { 1 }];
+        let mut proxy = ProxyCommand::new().config(&pure_config([("g", scripted_upstream(flags))])).start();
+        let ask = json!({"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
+        let asked = stateless_call(&mut proxy, call_params("ask", ask.clone()));
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        // The client never continues that call, but goes on.
+        let args = if is_serial { json!({"text": "x"}) } else { json!({"ms": 7000}) };
+        let next = stateless_call(&mut proxy, call_params(if is_serial { "echo" } else { "sleep" }, args));
+        assert!(["x", "slept"].contains(&text_of(&next)), "{next}");
+        let mut params = call_params("ask", ask);
+        params["requestState"] = asked["requestState"].clone();
+        params["inputResponses"] = json!({"1": {"action": "decline"}});
+        let id = proxy.send_stateless_request(&all_capabilities(), "tools/call", params);
+        let ended = proxy.response(id);
+        assert_eq!(ended.error_code().is_some(), is_serial, "{}", ended.line);
+    }
+}

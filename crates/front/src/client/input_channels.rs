@@ -22,6 +22,8 @@ pub struct InputChannel {
     pub requests: mpsc::Sender<PendingInput>,
     /// Whether the call is suspended: the client was asked and has not sent its next request.
     pub suspended: Arc<AtomicBool>,
+    /// Notify it to drop the call if it is suspended.
+    pub abandoned: Arc<Notify>,
 }
 
 /// A request for input that waits until the answer to a call can carry it.
@@ -103,6 +105,14 @@ impl InputChannels {
         open.channels.iter().filter_map(Weak::upgrade).filter(|call| call.group == *group).collect()
     }
 
+    /// Returns the suspended calls at a group, but for the call with this number.
+    pub(crate) fn suspended(&self, group: &GroupName, but: u64) -> Vec<InputChannel> {
+        let is_meant = |call: &Arc<RegisteredChannel>| {
+            call.number != but && call.channel.suspended.load(Ordering::Relaxed)
+        };
+        self.at(group).into_iter().filter(is_meant).map(|call| call.channel.clone()).collect()
+    }
+
     /// Waits until a call is open at `group`. Cancel-safe.
     pub(crate) async fn opened(&self, group: &GroupName) {
         loop {
@@ -172,7 +182,9 @@ mod tests {
                 let (requests, receiver) = mpsc::channel(1);
                 let suspended = Arc::<AtomicBool>::default();
                 let capabilities = Raw::from_static(br#"{"elicitation":{},"roots":{}}"#);
-                let channel = InputChannel { capabilities, requests, suspended: suspended.clone() };
+                let abandoned = Arc::default();
+                let channel =
+                    InputChannel { capabilities, requests, suspended: suspended.clone(), abandoned };
                 guards.push(channels.register(&GroupName::new("g"), task.map(str::to_owned), channel));
                 open.push((receiver, suspended));
             }
@@ -235,7 +247,12 @@ mod tests {
         let (g, h) = (GroupName::new("g"), GroupName::new("h"));
         let (channels, mut guards) = (InputChannels::default(), Vec::new());
         let (requests, _receiver) = mpsc::channel(1);
-        let channel = InputChannel { capabilities: Raw::default(), requests, suspended: Arc::default() };
+        let channel = InputChannel {
+            capabilities: Raw::default(),
+            requests,
+            suspended: Arc::default(),
+            abandoned: Arc::default(),
+        };
         let mut opened = std::pin::pin!(channels.opened(&g));
         guards.push(channels.register(&h, None, channel.clone()));
         assert!(opened.as_mut().now_or_never().is_none());

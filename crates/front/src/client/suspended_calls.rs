@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use wire::inbound::ResponseFuture;
 use wire::peer::Progress;
@@ -54,13 +54,16 @@ pub(crate) struct SuspendedCall {
     last_key: usize,
     /// Whether the call is suspended. Shared with the call's input channel.
     suspended: Arc<AtomicBool>,
+    /// Notified when the call blocks others, and is dropped if it is suspended.
+    abandoned: Arc<Notify>,
 }
 
 /// Creates the channel through which a new call can ask for input. The receiver and the flag go to
 /// `SuspendedCall::new`.
 pub(crate) fn input_channel(capabilities: Raw) -> (InputChannel, mpsc::Receiver<PendingInput>) {
     let (requests, receiver) = mpsc::channel(MAX_PENDING);
-    (InputChannel { capabilities, requests, suspended: Arc::default() }, receiver)
+    let (suspended, abandoned) = (Arc::default(), Arc::default());
+    (InputChannel { capabilities, requests, suspended, abandoned }, receiver)
 }
 
 impl SuspendedCall {
@@ -73,8 +76,8 @@ impl SuspendedCall {
         channel: &InputChannel,
         progress: Option<Progress>,
     ) -> Self {
-        let suspended = channel.suspended.clone();
-        Self { answer, new_requests, pending: Vec::new(), progress, last_key: 0, suspended }
+        let (suspended, abandoned) = (channel.suspended.clone(), channel.abandoned.clone());
+        Self { answer, new_requests, pending: Vec::new(), progress, last_key: 0, suspended, abandoned }
     }
 
     /// Takes the responses and the progress token of the client's next request. What has no response stays pending.
@@ -170,7 +173,7 @@ impl SuspendedCalls {
         }
     }
 
-    /// Suspends a call, and drops it after ten minutes. Returns false if too many calls are suspended; the call is
+    /// Suspends a call, and drops it after ten minutes, or earlier if it blocks others. Returns false if too many calls are suspended; the call is
     /// dropped then.
     fn suspend(self: &Arc<Self>, state: String, call: SuspendedCall) -> bool {
         let mut suspended = self.0.lock();
@@ -178,9 +181,9 @@ impl SuspendedCalls {
         if suspended.calls.len() >= MAX_SUSPENDED {
             return false;
         }
-        let (calls, key) = (Arc::downgrade(self), state.clone());
+        let (calls, key, abandoned) = (Arc::downgrade(self), state.clone(), call.abandoned.clone());
         let timer = suspended.timers.spawn(async move {
-            tokio::time::sleep(EXPIRY).await;
+            drop(tokio::time::timeout(EXPIRY, abandoned.notified()).await);
             if let Some(calls) = calls.upgrade() {
                 // Not while the lock is held: dropping a call runs code of others.
                 let expired = calls.0.lock().calls.remove(&key);

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, timeout};
 use upstream::clients::ClientRequest;
 use upstream::connection::translate;
 use upstream::{GroupManager, Lease, Upstream};
@@ -255,12 +255,52 @@ impl RequestContext {
         if let Some(registered) = &registered {
             options.origin = Some(registered.number);
         }
-        let reply = lease.call(method.name(), Some(params), self.era, &options).await?;
+        let answer = lease.call(method.name(), Some(params), self.era, &options);
+        let reply = match &registered {
+            Some(registered) => unblocked(answer, client, group, lease, registered.number).await?,
+            None => answer.await?,
+        };
         if channel.is_none() || !reply.as_ref().is_ok_and(input_required::has_too_many_questions) {
             return Ok(reply);
         }
         let call = InputCall { client, channel, group, lease, method, options };
         call.answer(params.join(), Some(reply)).await
+    }
+}
+
+/// How long a call waits before it is asked whether calls that wait for input block it.
+const BLOCKED_AFTER: Duration = Duration::from_secs(5);
+/// How long a server that serves several calls at once may take to answer a `ping`.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Awaits the answer to a call. If the server answers nothing meanwhile, not even a `ping`, while other calls at it wait for
+/// input, it serves one call after the other, and their clients may have abandoned the questions: these calls end.
+async fn unblocked<T>(
+    answer: impl Future<Output = T>,
+    client: &Client,
+    group: &GroupName,
+    lease: &Lease,
+    number: u64,
+) -> T {
+    let mut answer = pin!(answer);
+    loop {
+        if let Ok(reply) = timeout(BLOCKED_AFTER, &mut answer).await {
+            return reply;
+        }
+        let suspended = client.input_channels.suspended(group, number);
+        if suspended.is_empty() {
+            continue;
+        }
+        let options = CallOptions::within(PING_TIMEOUT);
+        let pong = lease.peer().call(Method::Ping.name(), None::<Raw>, options);
+        tokio::select! {
+            biased;
+            reply = &mut answer => return reply,
+            pong = pong => if matches!(pong, Err(CallError::TimedOut(_))) {
+                tracing::warn!(%group, "ended calls that wait for input, because they block others");
+                suspended.iter().for_each(|call| call.abandoned.notify_one());
+            },
+        }
     }
 }
 
