@@ -166,7 +166,7 @@ pub struct LiveConnection {
     opened: Instant,
     /// When the connection was last used, in nanoseconds after `opened`.
     last_activity: AtomicU64,
-    /// What the connection is kept for, an `KeptFor`.
+    /// What the connection is kept for, a `KeptFor`.
     kept_for: AtomicU8,
     /// Notified when the last lease is returned, if somebody waits for that.
     unused: Notify,
