@@ -175,19 +175,17 @@ impl ClientSession {
         if self.phase != SessionPhase::Shutdown && request.era() == Era::Stateless {
             return self.stateless_request(request);
         }
-        if self.instance.options.lenient_handshake {
-            match (self.phase, request.method.known()) {
-                (SessionPhase::Initialized | SessionPhase::Operation, Some(Method::Initialize)) => {
-                    return self.initialize(&request);
-                }
-                (SessionPhase::Initialized, method) if method != Some(Method::Ping) => {
-                    self.notification(notification::INITIALIZED, None);
-                }
-                _ => {}
-            }
-        }
+        self.handshake_request(request);
+    }
+
+    /// Handles a request of the handshake era.
+    fn handshake_request(&mut self, request: Request) {
         let availability = MethodAvailability::in_handshake_era(&request.method, self.advertised);
-        match self.phase.decide(availability) {
+        match self.phase.decide(availability, self.instance.options.lenient_handshake) {
+            PhaseDecision::EndHandshake => {
+                self.notification(notification::INITIALIZED, None);
+                self.handshake_request(request);
+            }
             PhaseDecision::Reject(error) => self.reject(&request.id, &error),
             PhaseDecision::Hold => {
                 self.hold_until.get_or_insert_with(|| Instant::now() + HOLD_TIMEOUT);

@@ -34,6 +34,8 @@ pub(crate) enum PhaseDecision {
     Serve(Method),
     /// Hold it, in order, until `notifications/initialized` comes.
     Hold,
+    /// Take `notifications/initialized` for received, and decide again.
+    EndHandshake,
     /// Reject it with this error.
     Reject(RpcError),
 }
@@ -99,15 +101,20 @@ impl MethodAvailability {
 }
 
 impl SessionPhase {
-    /// Decides what to do with a request of the handshake era.
-    pub(crate) fn decide(self, availability: MethodAvailability) -> PhaseDecision {
+    /// Decides what to do with a request of the handshake era. `is_lenient`: whether the handshake may be repeated, and need
+    /// not be completed.
+    pub(crate) fn decide(self, availability: MethodAvailability, is_lenient: bool) -> PhaseDecision {
         use MethodAvailability::{Available, NotNegotiated, Unknown};
         match (self, availability) {
             (Self::Shutdown, _) => PhaseDecision::Reject(errors::shutting_down()),
             (_, Available(Method::Ping)) => PhaseDecision::Serve(Method::Ping),
             (Self::Initialization, Available(Method::Initialize)) => PhaseDecision::Serve(Method::Initialize),
+            (Self::Initialized | Self::Operation, Available(Method::Initialize)) if is_lenient => {
+                PhaseDecision::Serve(Method::Initialize)
+            }
             (_, Available(Method::Initialize)) => PhaseDecision::Reject(errors::already_initialized()),
             (Self::Initialization, _) => PhaseDecision::Reject(errors::not_initialized()),
+            (Self::Initialized, _) if is_lenient => PhaseDecision::EndHandshake,
             (Self::Initialized, _) => PhaseDecision::Hold,
             (Self::Operation, NotNegotiated(capability)) => {
                 PhaseDecision::Reject(errors::not_negotiated(capability))
@@ -152,7 +159,8 @@ mod tests {
             (Shutdown, "initialize", Some(-31004)),
             (Shutdown, "tools/list", Some(-31004)),
         ] {
-            let decision = phase.decide(MethodAvailability::in_handshake_era(&method.into(), ADVERTISED));
+            let availability = MethodAvailability::in_handshake_era(&method.into(), ADVERTISED);
+            let decision = phase.decide(availability, false);
             match (decision, expected) {
                 (PhaseDecision::Serve(served), None) => assert_eq!(served.name(), method, "{phase:?}"),
                 (PhaseDecision::Reject(error), Some(code)) => {
@@ -163,7 +171,15 @@ mod tests {
         }
         for method in ["tools/list", "no/such"] {
             let availability = MethodAvailability::in_handshake_era(&method.into(), ADVERTISED);
-            assert_eq!(Initialized.decide(availability), PhaseDecision::Hold);
+            assert_eq!(Initialized.decide(availability, false), PhaseDecision::Hold);
+            assert_eq!(Initialized.decide(availability, true), PhaseDecision::EndHandshake);
+        }
+        for (phase, is_served) in
+            [(Initialization, true), (Initialized, true), (Operation, true), (Shutdown, false)]
+        {
+            let initialize = MethodAvailability::Available(Method::Initialize);
+            let decision = phase.decide(initialize, true);
+            assert_eq!(decision == PhaseDecision::Serve(Method::Initialize), is_served, "{phase:?}");
         }
     }
 
