@@ -188,19 +188,21 @@ fn is_pictograph(c: char) -> bool {
 /// Returns the first sentence of the first paragraph, on one line. One that begins with "deprecated" stands before it, so
 /// that nobody chooses what its author has withdrawn.
 pub fn summary(text: &str) -> String {
-    let mut sentences = text.trim().split("\n\n").flat_map(|paragraph| {
-        let sentences: Vec<_> = one_line(paragraph).split_inclusive(". ").map(str::to_owned).collect();
-        sentences
-    });
-    let first = sentences.next().unwrap_or_default();
+    const WARNING: &str = "deprecated";
+    let sentences_of = |paragraph| {
+        let line = one_line(paragraph);
+        line.split_inclusive(". ").map(|sentence| sentence.trim_end().to_owned()).collect::<Vec<_>>()
+    };
     let is_warning = |sentence: &String| {
         let words = sentence.trim_start_matches(|c: char| !c.is_alphabetic());
-        words.get(..10).is_some_and(|word| word.eq_ignore_ascii_case("deprecated"))
+        words.get(..WARNING.len()).is_some_and(|word| word.eq_ignore_ascii_case(WARNING))
     };
-    let warning = sentences.find(is_warning).filter(|_| !is_warning(&first));
-    format!("{}{first}", warning.map(|warning| format!("{} ", warning.trim_end())).unwrap_or_default())
-        .trim_end()
-        .to_owned()
+    let mut sentences = text.trim().split("\n\n").flat_map(sentences_of);
+    let first = sentences.next().unwrap_or_default();
+    match sentences.find(is_warning) {
+        Some(warning) if !is_warning(&first) => format!("{warning} {first}"),
+        _ => first,
+    }
 }
 
 /// Cuts `text` to at most `max` characters, at a word if one ends in the second half, and marks the cut with `…`.

@@ -214,32 +214,35 @@ impl Catalog {
             tools.push(Tool { name: name.to_owned(), summary, ..tool.clone() });
             places.push(OverriddenTool { place, overrides: of_tool, definition: OnceLock::new() });
         }
-        let body = CatalogBody::Overridden { original: self.clone(), tools: places }.into();
-        let mut catalog = Self::of_body(self.info.clone(), tools, self.bytes, body, self.source);
+        let mut catalog =
+            self.with_tools(tools, CatalogBody::Overridden { original: self.clone(), tools: places });
+        catalog.listed = self.listed.as_ref().map(|listed| listed.overridden(overrides));
+        Arc::new(catalog)
+    }
+
+    /// Returns a catalog of the same read with other tools.
+    fn with_tools(&self, tools: Vec<Tool>, body: CatalogBody) -> Self {
+        let mut catalog = Self::of_body(self.info.clone(), tools, self.bytes, body.into(), self.source);
         catalog.left_off.clone_from(&self.left_off);
         catalog.findings.clone_from(&self.findings);
         catalog.offered.clone_from(&self.offered);
         (catalog.connect_time, catalog.hashes) = (self.connect_time, self.hashes);
         catalog.tools_unread = self.tools_unread;
-        catalog.listed = self.listed.as_ref().map(|listed| listed.overridden(overrides));
-        Arc::new(catalog)
+        catalog
     }
 
     /// Has lists show the tools as `known` lists them, if nothing but the order of tools, members, elements or words is
     /// different, so that no prompt cache of a client is void. Reads the definitions of `known`, which may block.
     pub(super) fn keep_listing_of(&mut self, known: &Self) {
         let known = known.listed.as_deref().unwrap_or(known);
+        // Before the definitions are read.
+        if self.info.version != known.info.version || self.tools.len() != known.tools.len() {
+            return;
+        }
         let (Some(ours), Some(theirs)) = (self.loaded(), known.loaded()) else { return };
-        let is_same_version = self.info.version == known.info.version;
-        if is_same_version && ours.tools != theirs.tools && reordering::is_reordered(self, known) {
+        if ours.tools != theirs.tools && reordering::is_reordered(self, known) {
             let body = Definitions { tools: theirs.tools.clone(), lists: ours.lists.clone() };
-            let body = CatalogBody::Loaded(body).into();
-            let mut listed =
-                Self::of_body(self.info.clone(), known.tools.clone(), self.bytes, body, self.source);
-            listed.left_off.clone_from(&self.left_off);
-            listed.findings.clone_from(&self.findings);
-            listed.offered.clone_from(&self.offered);
-            (listed.connect_time, listed.hashes) = (self.connect_time, self.hashes);
+            let listed = self.with_tools(known.tools.clone(), CatalogBody::Loaded(body));
             self.listed = Some(Arc::new(listed));
         }
     }

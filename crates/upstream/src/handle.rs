@@ -176,24 +176,24 @@ impl Upstream {
     /// Reads the catalog of the live connection again. Returns when what is needed of it is published or could not be
     /// read; at once if there is no connection or the group has ended. If a read is in progress, waits for that one.
     pub async fn refresh(&self, need: Need) {
-        let (sender, receiver) = oneshot::channel();
-        if self.mailbox.send(Command::Refresh(need, sender)).await.is_ok() {
-            // The sender is dropped if there is no connection to read from.
-            drop(receiver.await);
-        }
+        self.send_and_wait(|sender| Command::Refresh(need, sender)).await;
     }
 
     /// Reads the tools again as [`refresh`](Self::refresh) does, unless that was done within the last 10 s and the server
     /// reports no change.
     pub async fn refresh_if_old(&self) {
+        self.send_and_wait(Command::RefreshIfOld).await;
+    }
+
+    /// Sends a command, and waits until it is answered or dropped, as without a connection to read from.
+    async fn send_and_wait(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
         let (sender, receiver) = oneshot::channel();
-        if self.mailbox.send(Command::RefreshIfOld(sender)).await.is_ok() {
+        if self.mailbox.send(command(sender)).await.is_ok() {
             drop(receiver.await);
         }
     }
 
-    /// Waits until the connection, if there is one, is so old that the server has listed all of its tools: some add more
-    /// right after the handshake.
+    /// Waits until the connection, if there is one, is 500 ms old: some servers add tools right after the handshake.
     pub async fn settled(&self) {
         let settled = self.snapshot.borrow().live.as_ref().map(|live| live.settled());
         if let Some(settled) = settled {

@@ -38,7 +38,7 @@ pub mod definition;
 pub(crate) mod exported;
 mod files;
 pub mod group;
-mod members;
+pub(crate) mod members;
 pub mod record;
 pub mod varying;
 

@@ -286,22 +286,22 @@ impl<C: Connect> Task<C> {
             TaskEvent::Refreshed(outcome) => self.refreshed(outcome),
             TaskEvent::Closed => {
                 self.closing = None;
-                if let Some(server) = self.snapshot.server.clone().filter(|_| self.leaves_containers()) {
+                if let Some(server) = self.snapshot.server.clone().filter(|server| self.stays_open(server)) {
                     self.apply(Event::PolicyChanged(self.policy(&server)));
                 }
             }
         }
     }
 
-    /// The policy that the config asks for. A server that leaves a container at each close is not closed any more.
+    /// The policy that the config asks for, but for a server that stays open.
     fn policy(&self, server: &ServerConfig) -> Policy {
         let policy = Policy::of(server);
-        if server.runs_container() && self.leaves_containers() { policy.without_idle_close() } else { policy }
+        if self.stays_open(server) { policy.without_idle_close() } else { policy }
     }
 
-    /// Returns whether the server ends by itself so seldom that a container of it goes on after each close.
-    fn leaves_containers(&self) -> bool {
-        self.stats.kills() >= MAX_KILLS
+    /// Returns whether the server is not closed any more, because each close leaves a container behind.
+    fn stays_open(&self, server: &ServerConfig) -> bool {
+        server.runs_container() && self.stats.kills() >= MAX_KILLS
     }
 
     /// Applies an event to the lifecycle and does what it asks for.

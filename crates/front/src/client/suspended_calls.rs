@@ -173,8 +173,8 @@ impl SuspendedCalls {
         }
     }
 
-    /// Suspends a call, and drops it after ten minutes, or earlier if it blocks others. Returns false if too many calls are suspended; the call is
-    /// dropped then.
+    /// Suspends a call, and drops it after ten minutes, or earlier if it blocks others. Returns false if too many calls are
+    /// suspended; the call is dropped then.
     fn suspend(self: &Arc<Self>, state: String, call: SuspendedCall) -> bool {
         let mut suspended = self.0.lock();
         while suspended.timers.try_join_next().is_some() {}

@@ -268,7 +268,7 @@ impl RequestContext {
     }
 }
 
-/// How long a call waits before it is asked whether calls that wait for input block it.
+/// How long a call waits before the server is asked whether it serves several calls at once.
 const BLOCKED_AFTER: Duration = Duration::from_secs(5);
 /// How long a server that serves several calls at once may take to answer a `ping`.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);

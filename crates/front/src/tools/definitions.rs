@@ -28,11 +28,14 @@ const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 const MAX_RESULT: &str = "anthropic/maxResultSizeChars";
 
 /// What the list says about a group.
+#[derive(Default)]
 pub struct GroupLine<'a> {
     /// The group's name.
     pub name: &'a str,
     /// The description in the config, else the upstream's title or instructions.
     pub description: Option<&'a str>,
+    /// What the upstream says of itself, for the flat surface.
+    pub instructions: Option<&'a str>,
     /// The tools that may be named.
     pub tools: &'a [String],
     /// Why the group cannot be used, such as "not available: login needed".
@@ -119,14 +122,8 @@ pub fn instructions(groups: &[GroupLine<'_>], has_problems: bool) -> String {
 /// Returns the `instructions` of the flat surface: how its tools are named, and what the servers say of themselves, as far as
 /// there is room.
 ///
-/// `said`: the instructions of servers, by the names of their groups. `lists_ours`: whether the list has our tools, too,
-/// because some of the servers' tools are not known.
-pub fn flat_instructions(
-    groups: &[GroupLine<'_>],
-    said: &[(&str, &str)],
-    lists_ours: bool,
-    has_problems: bool,
-) -> String {
+/// `lists_ours`: whether the list has our tools, too, because some of the servers' tools are not known.
+pub fn flat_instructions(groups: &[GroupLine<'_>], lists_ours: bool, has_problems: bool) -> String {
     if groups.is_empty() {
         return instructions(&[], has_problems);
     }
@@ -140,6 +137,7 @@ pub fn flat_instructions(
     let problems = if has_problems { PROBLEMS } else { "" };
     let room = MAX_TEXT - more.len() - problems.len();
     let mut text = format!("{}{more}{problems}", shorten(&names, room));
+    let said: Vec<_> = groups.iter().filter_map(|group| Some((group.name, group.instructions?))).collect();
     for (at, (group, instructions)) in said.iter().enumerate() {
         let head = format!("\n{} says:\n", name(group));
         let room = MAX_TEXT.saturating_sub(text.chars().count()) / (said.len() - at);
@@ -336,7 +334,7 @@ mod tests {
     fn group_lines_of(lines: &[(String, String)]) -> Vec<GroupLine<'_>> {
         lines
             .iter()
-            .map(|(name, text)| GroupLine { name, description: Some(text), tools: &[], note: None })
+            .map(|(name, text)| GroupLine { name, description: Some(text), ..GroupLine::default() })
             .collect()
     }
 
@@ -384,10 +382,9 @@ mod tests {
             GroupLine {
                 name: "files",
                 description: Some("Reads and\n writes files"),
-                tools: &[],
-                note: None,
+                ..GroupLine::default()
             },
-            GroupLine { name: "time", description: None, tools: &[], note: None },
+            GroupLine { name: "time", ..GroupLine::default() },
         ];
         insta::assert_snapshot!(serde_json::to_string_pretty(&list(&groups, 600)).unwrap());
     }
@@ -398,8 +395,8 @@ mod tests {
         let line = |note: &Option<String>, description| GroupLine {
             name: "docs",
             description,
-            tools: &[],
             note: note.clone(),
+            ..GroupLine::default()
         };
         let groups = [line(&note, Some("Reads documents")), line(&note, None), line(&None, None)];
         let text = group_lines(&groups, 1000, 0);
@@ -410,10 +407,8 @@ mod tests {
         assert!(instructions(&groups[..1], false).contains("(groups): docs (not available: login needed)."));
         assert!(instructions(&groups, true).ends_with("errors; get_status says which. Tell the user."));
         let names: Vec<_> = (0..400).map(|n| format!("group-{n}")).collect();
-        let many: Vec<_> = names
-            .iter()
-            .map(|name| GroupLine { name, description: None, tools: &[], note: note.clone() })
-            .collect();
+        let many: Vec<_> =
+            names.iter().map(|name| GroupLine { name, note: note.clone(), ..GroupLine::default() }).collect();
         let text = group_lines(&many, 500, 0);
         assert!(
             text.starts_with("\nNot available (get_status): group-0, ") && text.chars().count() <= 500,
@@ -424,8 +419,12 @@ mod tests {
     #[test]
     fn names_of_tools_share_their_budget_evenly() {
         let tools: Vec<String> = (0..40).map(|n| format!("tool_{n}")).collect();
-        let groups =
-            ["a", "b"].map(|name| GroupLine { name, description: Some("Things"), tools: &tools, note: None });
+        let groups = ["a", "b"].map(|name| GroupLine {
+            name,
+            description: Some("Things"),
+            tools: &tools,
+            ..GroupLine::default()
+        });
         let text = group_lines(&groups, 1500, 200);
         let lines: Vec<_> = text.lines().skip(1).collect();
         let names = (0..9).map(|n| format!("tool_{n}")).collect::<Vec<_>>().join(", ");

@@ -106,9 +106,9 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
     let (status, error) = overall(manager, &problems);
     // Groups that were not started saved the time that their last connection took.
     let unstarted = snapshots.iter().filter(|(_, snapshot)| !snapshot.attempted);
-    let saved: Vec<_> =
+    let starts: Vec<_> =
         unstarted.filter_map(|(_, snapshot)| snapshot.catalog.as_ref()?.connect_time).collect();
-    let saved_time: Duration = saved.iter().sum();
+    let saved: Duration = starts.iter().sum();
     let notes = manager.notes();
     // What an attempt has found says more than a note.
     let note_of =
@@ -129,7 +129,7 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
         "total": snapshots.len(),
         "groups": snapshots.iter().map(|(group, s)| group_json(group, s, note_of(group, s))).collect::<Vec<_>>(),
         "disabled": config.disabled.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(),
-        "startUpSavedMs": millis(saved_time),
+        "startUpSavedMs": millis(saved),
         "warnings": warnings,
         "profile": config.profile_summary(),
         "logFile": manager.log_file(),
@@ -137,23 +137,22 @@ fn report(groups: &[Upstream], manager: &GroupManager) -> Status {
     let mut lines = Vec::from_iter(headline);
     let has_problems = !lines.is_empty();
     lines.extend(problems.lines());
-    let saved = match saved.len() {
+    let unstarted = match starts.len() {
         0 => String::new(),
-        count => format!("; {count} not started yet, which took {} together last time", rounded(saved_time)),
+        count => format!("; {count} not started yet, which took {} together last time", rounded(saved)),
     };
     let may_have_servers = !all.is_empty() || !config.has_no_server() || !problems.config.is_empty();
-    match (may_have_servers, groups.len() == all.len()) {
-        (false, _) => lines.push(Config::NO_SERVER.to_owned()),
-        (true, true) => {
-            lines.push(format!("{status}: the tools of {ready} of {} groups are known{saved}", all.len()));
-        }
-        // The line of the group says all of it.
-        (true, false) => {}
+    // Of one group, its line says all of it.
+    let is_of_all = groups.len() == all.len();
+    if !may_have_servers {
+        lines.push(Config::NO_SERVER.to_owned());
+    } else if is_of_all {
+        lines.push(format!("{status}: the tools of {ready} of {} groups are known{unstarted}", all.len()));
     }
     for (group, snapshot) in &snapshots {
         lines.push(group_line(group, snapshot, note_of(group, snapshot)));
     }
-    if groups.len() == all.len() {
+    if is_of_all {
         lines.extend(config.disabled.iter().map(|server| format!("- {}: {server}", server.name)));
     }
     let warnings = warnings.iter().map(|warning| format!("config warning: {warning}"));

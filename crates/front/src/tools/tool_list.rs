@@ -199,11 +199,11 @@ impl ListCost {
             let name = raw::get_str(tool, "name");
             name.is_some_and(|name| own_tools::NAMES.contains(&&*name) && name != own_tools::GET_STATUS)
         };
-        let sum = |tools: &mut dyn Iterator<Item = &Raw>| tools.map(model_tokens).sum::<usize>();
+        let of_list: usize = tools.iter().map(model_tokens).sum();
         Self {
             direct: groups.all().iter().map(|group| group.snapshot().tool_tokens()).sum(),
-            listed: sum(&mut tools.iter()) + tokens::estimate(&instructions(groups)),
-            replaced: sum(&mut tools.iter().filter(is_replacement)),
+            listed: of_list + tokens::estimate(&instructions(groups)),
+            replaced: tools.iter().filter(is_replacement).map(model_tokens).sum(),
         }
     }
 }
@@ -364,15 +364,7 @@ pub(crate) fn instructions(groups: &GroupManager) -> String {
     let has_problems = !config.errors.is_empty() || !groups.usage_errors().is_empty();
     with_group_lines(groups, |lines| match config.settings.surface {
         SurfaceKind::Meta => definitions::instructions(lines, has_problems),
-        SurfaceKind::Flat => {
-            let surfaces = groups.surfaces();
-            let said = config
-                .servers
-                .iter()
-                .filter_map(|(name, _)| Some((name.as_str(), surfaces.get(name)?.instructions.as_deref()?)));
-            let said: Vec<_> = said.collect();
-            definitions::flat_instructions(lines, &said, lacks_surfaces(groups), has_problems)
-        }
+        SurfaceKind::Flat => definitions::flat_instructions(lines, lacks_surfaces(groups), has_problems),
     })
 }
 
@@ -389,15 +381,16 @@ fn with_group_lines<T>(groups: &GroupManager, use_lines: impl FnOnce(&[GroupLine
     let lines = config.servers.iter().map(|(name, server)| {
         let Ok(server) = server else {
             let note = Note::new(UpstreamError::BRIEF_CONFIG.into()).to_string();
-            return GroupLine { name: name.as_str(), description: None, tools: &[], note: Some(note) };
+            return GroupLine { name: name.as_str(), note: Some(note), ..GroupLine::default() };
         };
         let surface = surfaces.get(name);
         let about = surface.and_then(|surface| surface.about.as_deref());
         let tools =
             surface.filter(|_| server.common.mode != Mode::Pure).map_or(&[][..], |surface| &surface.tools);
         let description = server.description.as_deref().or(about);
+        let instructions = surface.and_then(|surface| surface.instructions.as_deref());
         let note = notes.get(name).map(Note::to_string);
-        GroupLine { name: name.as_str(), description, tools, note }
+        GroupLine { name: name.as_str(), description, instructions, tools, note }
     });
     use_lines(&lines.collect::<Vec<_>>())
 }

@@ -1,25 +1,21 @@
 //! Servers that list from hash maps: the same tools, in another order each time.
 
-use super::Catalog;
+use super::{Catalog, Tool};
+use crate::pins::members::words;
 use serde_json::Value;
 use wire::Raw;
 
-/// Returns whether two catalogs have the same tools, but for the order of the tools, and of the members, elements and words of
-/// their definitions. False if the cache has lost the definitions of one of them.
+/// Returns whether two catalogs of equally many tools have the same ones, but for the order of the tools, and of the members,
+/// elements and words of their definitions. False if the cache has lost the definitions of one of them.
 pub(super) fn is_reordered(new: &Catalog, known: &Catalog) -> bool {
-    let Some(tools) = new.definitions().filter(|_| new.tools.len() == known.tools.len()) else {
-        return false;
-    };
-    let is_known = |(place, definition): (usize, &Raw)| {
-        let known = known.definition(place);
-        known.is_some_and(|known| known == definition || unordered(known) == unordered(definition))
-    };
     let mut seen = vec![false; known.tools.len()];
-    tools.into_iter().all(|(tool, definition)| {
+    let mut is_known = |(tool, definition): (&Tool, &Raw)| {
         // Of two tools of one name, only the first one is found.
         let place = known.place(&tool.name).filter(|place| !std::mem::replace(&mut seen[*place], true));
-        place.is_some_and(|place| is_known((place, definition)))
-    })
+        let known = place.and_then(|place| known.definition(place));
+        known.is_some_and(|known| known == definition || unordered(known) == unordered(definition))
+    };
+    new.definitions().is_some_and(|mut tools| tools.all(&mut is_known))
 }
 
 /// Writes a definition so that texts that differ by order only become equal. `None` if it is not JSON that can be read.
@@ -34,10 +30,7 @@ fn sorted(value: &Value) -> String {
             "{}",
         ),
         Value::Array(elements) => joined(elements.iter().map(sorted), "[]"),
-        Value::String(text) => {
-            let words = text.split(|c: char| c == ',' || c == ';' || c.is_whitespace());
-            joined(words.filter(|word| !word.is_empty()).map(|word| Value::from(word).to_string()), "\"\"")
-        }
+        Value::String(text) => joined(words(text).map(|word| Value::from(word).to_string()), "\"\""),
         scalar => scalar.to_string(),
     }
 }

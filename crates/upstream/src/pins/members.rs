@@ -49,13 +49,17 @@ impl MemberHash {
     }
 }
 
+/// The words of a text, as servers list them in any order.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c == ',' || c == ';' || c.is_whitespace()).filter(|word| !word.is_empty())
+}
+
 /// The words of a string or the elements of a list, sorted; `None` if the order of a value means nothing.
 fn sorted_parts(value: &Raw) -> Option<Vec<String>> {
     let mut parts: Vec<String> = match value.first()? {
         b'"' => {
             let text: String = serde_json::from_slice(value).ok()?;
-            let words = text.split(|c: char| c == ',' || c == ';' || c.is_whitespace());
-            words.filter(|word| !word.is_empty()).map(|word| format!("{word:?}")).collect()
+            words(&text).map(|word| format!("{word:?}")).collect()
         }
         b'[' => {
             let elements = raw::elements_of(value)?;
